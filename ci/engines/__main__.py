@@ -1,0 +1,136 @@
+"""Makes the real engines that tests and guides run, under .cache/engines/.
+
+`python3 ci/engines [vllm] [model]` makes what is missing or out of date and prints where it lies;
+without names it makes all. `ci/test` and the fixtures of tests/conftest.py call it. The llama.cpp
+server needs nothing here: it is a wheel in the project's own environment (extra `llamacpp`).
+It never touches the project's environment and needs nothing but the standard library.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CACHE = ROOT / ".cache" / "engines"
+
+
+def say(text: str) -> None:
+    """Progress goes to stderr: stdout holds the results only."""
+    print(f"ci/engines: {text}", file=sys.stderr, flush=True)
+
+
+def uv() -> str:
+    """The uv that ci/dev installed, else the user's own."""
+    own = ROOT / ".venv" / "bin" / "uv"
+    found = str(own) if own.exists() else shutil.which("uv")
+    if not found:
+        sys.exit("ci/engines: uv is missing; run `make dev` first")
+    return found
+
+
+def interpreter() -> str:
+    """The project's own Python, whoever runs this program; else the one that does."""
+    own = ROOT / ".venv" / "bin" / "python"
+    return str(own) if own.exists() else sys.executable
+
+
+def run(*argv: str | Path) -> None:
+    """Runs one command; its failure ends this program with the command's own words."""
+    environment = {k: v for k, v in os.environ.items() if k not in {"VIRTUAL_ENV", "PYTHONPATH"}}
+    done = subprocess.run([str(a) for a in argv], env=environment, check=False)
+    if done.returncode:
+        command = " ".join(str(a) for a in argv)
+        sys.exit(f"ci/engines: exit code {done.returncode} from: {command}")
+
+
+def fingerprint(*inputs: str) -> str:
+    """Changes when one of the input files does."""
+    digest = hashlib.sha256()
+    for name in inputs:
+        digest.update((HERE / name).read_bytes())
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def made_once(name: str, *inputs: str) -> Iterator[Path | None]:
+    """Yields the folder to fill, or None when it is up to date; stamps it when the body ends well.
+
+    A lock lets several test runs ask at once: one builds, the others wait.
+    """
+    CACHE.mkdir(parents=True, exist_ok=True)
+    folder, stamp = CACHE / name, CACHE / f"{name}.stamp"
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        wanted = fingerprint(*inputs)
+        if folder.exists() and stamp.exists() and stamp.read_text() == wanted:
+            yield None
+            return
+        stamp.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        start = time.monotonic()
+        yield folder
+        stamp.write_text(wanted)
+        say(f"{name}: ready after {time.monotonic() - start:.0f} s")
+
+
+def vllm() -> Path:
+    """vLLM for CPU in an environment of its own; returns its command."""
+    inputs = ("vllm.txt", "vllm-overrides.txt", "torch_stubs.py", "vllm_shim.py")
+    with made_once("vllm", *inputs) as folder:
+        if folder:
+            for tool in ("cc", "readelf"):
+                if not shutil.which(tool):
+                    sys.exit(f"ci/engines: {tool} is missing; install a C compiler with binutils")
+            say("vllm: installing vLLM 0.32.0 for CPU (0.7 GB to fetch, 2.5 GB on disk, minutes)")
+            run(uv(), "venv", "-q", "--python", interpreter(), folder)
+            python = folder / "bin" / "python"
+            install = (uv(), "pip", "install", "-q", "--python", python, "--no-deps")
+            run(*install, "--compile-bytecode", "-r", HERE / "vllm.txt")
+            say("vllm: standing in for the GPU libraries of torch")
+            run(python, HERE / "torch_stubs.py")
+            run(python, HERE / "vllm_shim.py")
+            run(python, "-c", "import torch; assert not torch.cuda.is_available()")
+    return CACHE / "vllm" / "bin" / "vllm"
+
+
+def model() -> Path:
+    """A tiny Llama with random weights, as Hugging Face files and as GGUF; returns the folder."""
+    with made_once("model-venv", "model.txt") as folder:
+        if folder:
+            say("model: installing what writes the model files")
+            run(uv(), "venv", "-q", "--python", interpreter(), folder)
+            python = folder / "bin" / "python"
+            run(uv(), "pip", "install", "-q", "--python", python, "-r", HERE / "model.txt")
+    with made_once("tiny-model", "tiny_model.py", "model.txt") as folder:
+        if folder:
+            say("model: writing the tiny model")
+            run(CACHE / "model-venv" / "bin" / "python", HERE / "tiny_model.py", folder)
+    return CACHE / "tiny-model"
+
+
+MAKERS = {"vllm": vllm, "model": model}
+
+
+def main() -> None:
+    """Makes the named parts, or all of them."""
+    parser = argparse.ArgumentParser(prog="ci/engines", description="Makes the engines for tests.")
+    parser.add_argument("part", nargs="*", help=f"{' or '.join(MAKERS)}; all if none is named")
+    parts = parser.parse_args().part or list(MAKERS)
+    for name in parts:
+        if name not in MAKERS:
+            parser.error(f"there is no part {name!r}; the parts are {' and '.join(MAKERS)}")
+    for name in parts:
+        print(f"{name} {MAKERS[name]().relative_to(ROOT)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

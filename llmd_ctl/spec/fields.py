@@ -1,0 +1,184 @@
+"""The kinds of value a fleet holds: names, durations, prices, addresses.
+
+`fleet` builds its sections from these. Each check raises `PydanticCustomError` whose type is the
+problem's code and whose context may carry `hint` and `allowed`; `translate` turns it into a
+`Problem`. Nothing here knows where a value stands in a file.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
+from pydantic_core import PydanticCustomError
+
+DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+SERVED_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,126}")
+ARG_NAME = re.compile(r"[a-z][A-Za-z0-9]*")
+DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(us|ms|s)")
+HUGGING_FACE = re.compile(r"hf://[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+FLAG_AND_VALUE = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*\s")
+
+LOCAL_PATHS = ("/", "./", "../")
+MICROSECONDS = {"us": 1, "ms": 1_000, "s": 1_000_000}
+LONGEST_US = 86_400 * 1_000_000
+LARGEST_INT = 2**63 - 1
+LARGEST_LENGTH = 2**31 - 1
+
+Scalar = str | int | float | bool
+
+
+def refuse(code: str, message: str, hint: str | None = None) -> PydanticCustomError:
+    """Make the error that `translate` reads. Braces in a message are data, never a template."""
+    return PydanticCustomError(code, "{message}", {"message": message, "hint": hint})
+
+
+def _dns_label(value: str) -> str:
+    if not DNS_LABEL.fullmatch(value):
+        message = (
+            "a name has 1 to 63 characters: a-z, 0-9 and -, with a letter or digit at each end"
+        )
+        raise refuse("LC1040", message, _label_hint(value))
+    return value
+
+
+def _label_hint(value: str) -> str | None:
+    plain = re.sub(r"[^a-z0-9]+", "-", value.lower())[:63].strip("-")
+    return f'"{plain}" would be accepted' if plain else None
+
+
+def _served_name(value: str) -> str:
+    if not SERVED_NAME.fullmatch(value):
+        message = "a served name has 1 to 127 letters, digits and . _ : / @ + -"
+        raise refuse("LC1040", message, "Start it with a letter or a digit.")
+    return value
+
+
+def _profile_id(value: str) -> str:
+    if not DNS_LABEL.fullmatch(value):
+        message = "an accelerator is named by its profile, such as nvidia-h100"
+        raise refuse("LC1040", message, _label_hint(value))
+    return value
+
+
+def _arg_name(value: str) -> str:
+    if not ARG_NAME.fullmatch(value):
+        first, *more = re.findall(r"[A-Za-z0-9]+", value) or [""]
+        camel = first[:1].lower() + first[1:] + "".join(word.capitalize() for word in more)
+        hint = f"Write {camel}." if ARG_NAME.fullmatch(camel) else None
+        raise refuse("LC1041", "an engine argument is named in camelCase, without dashes", hint)
+    return value
+
+
+def _arg_value(value: object) -> Scalar:
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        if abs(value) > LARGEST_INT:
+            raise refuse("LC1043", "the number is too large", "Use a number below 2^63.")
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise refuse("LC1043", "the number is not finite", "Write an ordinary number.")
+        return value
+    message = "an engine argument is text, a number, true or false"
+    hint = "Write a list or a map as JSON text, as the engine's flag takes it."
+    raise refuse("LC1023", message, hint)
+
+
+def _raw_arg(value: str) -> str:
+    if not value:
+        raise refuse("LC1042", "an extra argument is empty", "Remove it.")
+    if FLAG_AND_VALUE.match(value):
+        words = ", ".join(f'"{word}"' for word in value.split(maxsplit=1))
+        message = "a flag and its value are one item, but the engine needs two"
+        raise refuse("LC1042", message, f"Write {words}.")
+    return value
+
+
+def _duration(value: object) -> int:
+    """Return microseconds. A number has no unit, so it is refused."""
+    hint = 'Write it with its unit: "800ms", "1.5s" or "250us".'
+    if isinstance(value, int) and not isinstance(value, bool):
+        raise refuse("LC1044", "a duration needs a unit", f"Write {value}ms or {value}s.")
+    match = DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise refuse("LC1044", "this is not a duration", hint)
+    microseconds = Decimal(match[1]) * MICROSECONDS[match[2]]
+    if microseconds != int(microseconds) or not 0 < microseconds <= LONGEST_US:
+        raise refuse("LC1044", "a duration is from 1us to 86400s, in whole microseconds", hint)
+    return int(microseconds)
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise refuse("LC1043", "the number is not finite", "Write an ordinary number.")
+    return value
+
+
+def _model_uri(value: str) -> str:
+    if value.startswith("hf://"):
+        if not HUGGING_FACE.fullmatch(value):
+            hint = "A commit or tag goes into `revision`." if "@" in value else None
+            raise refuse("LC1045", "a Hugging Face model is written hf://ORG/NAME", hint)
+    elif value.startswith("file://"):
+        if not value.startswith("file:///") or len(value) == len("file:///"):
+            raise refuse("LC1045", "a file URI has an absolute path: file:///models/qwen3")
+    elif "://" in value:
+        hint = "Known are hf://ORG/NAME, file:///DIR, and a path that starts with ./, ../ or /."
+        raise refuse("LC1045", "this kind of model URI is not known", hint)
+    elif not value.startswith(LOCAL_PATHS):
+        hint = f"Write hf://{value} for Hugging Face, or ./{value} for a folder beside this file."
+        message = "it is not said whether this is a Hugging Face model or a path"
+        raise refuse("LC1045", message, hint)
+    return value
+
+
+def _http_path(value: str) -> str:
+    """Return the path of an http URL that names a host and hides no credentials."""
+    try:
+        parts = urlsplit(value)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port, parts = None, None, urlsplit("")
+    if parts.scheme not in {"http", "https"} or not host or port == 0 or re.search(r"\s", value):
+        raise refuse("LC1046", "this is not a URL", "Write it as http://HOST:PORT.")
+    if parts.scheme == "https":
+        raise refuse("LC1051", "https is not built yet here", "Use http inside your network.")
+    if parts.username is not None or parts.password is not None:
+        raise refuse("LC1046", "a URL here carries no user and no password")
+    if parts.query or parts.fragment:
+        raise refuse("LC1046", "a URL here has no ? and no #")
+    return parts.path
+
+
+def _endpoint_url(value: str) -> str:
+    if _http_path(value) not in {"", "/"}:
+        hint = "Give only http://HOST:PORT; the router adds /v1/… itself."
+        raise refuse("LC1046", "an endpoint's URL has no path", hint)
+    return value
+
+
+def _collector_url(value: str) -> str:
+    _http_path(value)
+    return value
+
+
+Name = Annotated[str, AfterValidator(_dns_label)]
+ServedName = Annotated[str, AfterValidator(_served_name)]
+ProfileId = Annotated[str, AfterValidator(_profile_id)]
+ArgName = Annotated[str, AfterValidator(_arg_name)]
+ArgValue = Annotated[Scalar, PlainValidator(_arg_value)]
+RawArg = Annotated[str, AfterValidator(_raw_arg)]
+Microseconds = Annotated[int, BeforeValidator(_duration)]
+Price = Annotated[float, AfterValidator(_finite), Field(ge=0, le=1_000_000)]
+Ratio = Annotated[float, AfterValidator(_finite), Field(ge=0, le=1)]
+Length = Annotated[int, Field(ge=1, le=LARGEST_LENGTH)]
+ModelUri = Annotated[str, AfterValidator(_model_uri)]
+EndpointUrl = Annotated[str, AfterValidator(_endpoint_url)]
+CollectorUrl = Annotated[str, AfterValidator(_collector_url)]
+Text = Annotated[str, Field(min_length=1, max_length=4096)]

@@ -1,0 +1,216 @@
+"""What a fleet file says, as types. The annotated twin is `reference/fleet.yaml`.
+
+Keys are camelCase in YAML and snake_case here. Every layer above reads these and none changes
+them: they are frozen. The loader fills in what may be left out (a variant's `name` and `target`),
+so a reader sees it filled. Fields of the format that are not built yet are in `not_yet`.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from llmd_ctl.spec.fields import (
+    ArgName,
+    ArgValue,
+    CollectorUrl,
+    EndpointUrl,
+    Length,
+    Microseconds,
+    ModelUri,
+    Name,
+    Price,
+    ProfileId,
+    Ratio,
+    RawArg,
+    ServedName,
+    Text,
+    refuse,
+)
+
+API_VERSION = "fleet.llmd-ctl.dev/v1alpha1"
+
+EngineName = Literal["vllm", "llamacpp", "sim"]
+Objective = Literal["latency", "cost", "balanced"]
+Scheduler = Literal["expected-finish", "round-robin", "random", "least-request", "llm-d-default"]
+EngineArgs = dict[ArgName, ArgValue]
+Degree = Annotated[int, Field(ge=1, le=1024)]
+
+
+class Section(BaseModel):
+    """A map of the fleet file: known keys only, no coercion, never changed."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        extra="forbid",
+        frozen=True,
+        strict=True,
+    )
+
+
+class Metadata(Section):
+    """Who the fleet is. The name is also the name of its state folder."""
+
+    name: Name
+
+
+class Target(Section):
+    """A place where replicas run."""
+
+    name: Name
+    kind: Literal["local"]
+
+
+class EngineRef(Section):
+    """An inference engine; without a version, the one the profile knows best."""
+
+    name: EngineName
+    version: Text | None = None
+    executable: Text | None = None
+
+
+class Defaults(Section):
+    """What every model starts from."""
+
+    engine: EngineRef | None = None
+    engine_args: EngineArgs = Field(default_factory=dict)
+
+
+class InventoryItem(Section):
+    """Accelerators that are there, where the target cannot tell. Prices in dollars."""
+
+    target: str
+    accelerator: ProfileId
+    nodes: Annotated[int, Field(ge=1, le=100_000)] = 1
+    devices_per_node: Annotated[int, Field(ge=1, le=1024)] = 1
+    price_per_device_hour: Price | None = None
+
+
+class Percentiles(Section):
+    """Upper bounds of a latency, in microseconds; in YAML with a unit, such as 800ms."""
+
+    p50: Microseconds | None = None
+    p95: Microseconds | None = None
+    p99: Microseconds | None = None
+
+    @model_validator(mode="after")
+    def _rising(self) -> Self:
+        said = [(name, value) for name, value in self if value is not None]
+        if not said:
+            raise refuse("LC1068", "no percentile is given")
+        for (lower, less), (upper, more) in pairwise(said):
+            if more < less:
+                raise refuse("LC1068", f"{upper} is below {lower}")
+        return self
+
+
+class Slo(Section):
+    """The service level: time to first token, and time between tokens."""
+
+    ttft: Percentiles | None = None
+    itl: Percentiles | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.ttft is None and self.itl is None:
+            raise refuse("LC1068", "neither ttft nor itl is given")
+        return self
+
+
+class Parallelism(Section):
+    """How many ways one replica is split; None is decided by the plan."""
+
+    tensor: Degree | None = None
+    pipeline: Degree | None = None
+    data: Degree | None = None
+    expert: Degree | None = None
+
+
+class ExternalEndpoint(Section):
+    """An engine that runs already: routed to, not managed. `served_name` None is the model's."""
+
+    url: EndpointUrl
+    served_name: ServedName | None = None
+
+
+class Variant(Section):
+    """One way to serve a model. `target` is None only beside `endpoint`."""
+
+    name: Name
+    accelerator: ProfileId
+    target: str | None = None
+    replicas: Annotated[int, Field(ge=0, le=10_000)] = 1
+    parallelism: Parallelism = Parallelism()
+    engine: EngineRef | None = None
+    engine_args: EngineArgs = Field(default_factory=dict)
+    extra_args: list[RawArg] = Field(default_factory=list)
+    endpoint: ExternalEndpoint | None = None
+    max_model_len: Length | None = None
+    unsafe: bool = False
+
+
+class Model(Section):
+    """What users ask for by name, and every way it is served."""
+
+    name: Name
+    uri: ModelUri
+    revision: Text | None = None
+    aliases: list[ServedName] = Field(default_factory=list)
+    max_model_len: Length | None = None
+    slo: Slo | None = None
+    engine: EngineRef | None = None
+    engine_args: EngineArgs = Field(default_factory=dict)
+    variants: Annotated[list[Variant], Field(min_length=1)]
+
+
+class Routing(Section):
+    """How the router chooses among endpoints."""
+
+    objective: Objective = "latency"
+    scheduler: Scheduler = "expected-finish"
+
+
+class Router(Section):
+    """The one address in front of every model."""
+
+    routing: Routing = Routing()
+
+
+class Traces(Section):
+    """Where spans go. `protocol` None is grpc for port 4317 and http/protobuf for any other."""
+
+    otlp: CollectorUrl
+    protocol: Literal["grpc", "http/protobuf"] | None = None
+    sample_ratio: Ratio = 1.0
+
+
+class Observability(Section):
+    """What is sent to where, beside the metrics that are always there."""
+
+    traces: Traces | None = None
+
+
+class FleetSpec(Section):
+    """The fleet itself."""
+
+    targets: Annotated[list[Target], Field(min_length=1)]
+    defaults: Defaults = Defaults()
+    inventory: list[InventoryItem] = Field(default_factory=list)
+    models: Annotated[list[Model], Field(min_length=1)]
+    profiles: list[Text] = Field(default_factory=list)
+    router: Router = Router()
+    observability: Observability = Observability()
+
+
+class Fleet(Section):
+    """One fleet file."""
+
+    api_version: Literal["fleet.llmd-ctl.dev/v1alpha1"]
+    kind: Literal["Fleet"]
+    metadata: Metadata
+    spec: FleetSpec

@@ -1,0 +1,120 @@
+"""`load_fleets`: from file names to checked fleets, or every problem of every file at once.
+
+Called by `cli` and by tests. Reads files and standard input, and nothing else: what a path in a
+fleet leads to is looked at by those who need it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from llmd_ctl.errors import Place, Problem, SpecInvalid
+from llmd_ctl.spec import checks, translate
+from llmd_ctl.spec.compose import compose
+from llmd_ctl.spec.findings import Findings
+from llmd_ctl.spec.fleet import Fleet
+from llmd_ctl.spec.nodes import Document, Node
+from llmd_ctl.spec.source import SourceText, read_source
+
+
+@dataclass(frozen=True)
+class LoadedFleet:
+    """A fleet, where it came from, and the hash of what it says."""
+
+    fleet: Fleet
+    source: SourceText
+    spec_hash: str
+    document: Document = field(repr=False, compare=False)
+
+    def place(self, path: tuple[str | int, ...], *, key: bool = False) -> Place:
+        """Return where a value stands, such as ("spec", "models", 0, "uri"), with YAML's keys.
+
+        With `key`, where its key stands. What was left out stands where its map does.
+        """
+        mark = self.document.mark(path, key=key)
+        return self.source.place(mark.line, mark.column, path, mark.length)
+
+    def resolve(self, path: str) -> Path:
+        """Return a path of the fleet file, relative to the file, as an absolute one."""
+        return (self.source.folder / path.removeprefix("file://")).absolute()
+
+
+def load_fleets(sources: Sequence[str | Path]) -> list[LoadedFleet]:
+    """Load every fleet of every source; "-" is standard input. Raises `SpecInvalid`."""
+    problems: list[Problem] = []
+    loaded: list[LoadedFleet] = []
+    read: set[str] = set()
+    for source in sources:
+        name = str(source)
+        if name in read:
+            problems.append(Problem("LC1005", f'"{name}" is given twice'))
+            continue
+        read.add(name)
+        try:
+            text = read_source(source)
+        except SpecInvalid as error:
+            problems += error.problems
+            continue
+        fleets, found = load_text(text)
+        loaded += fleets
+        problems += found
+    problems += _repeated_fleets(loaded)
+    if problems:
+        raise SpecInvalid(problems)
+    return loaded
+
+
+def spec_hash(fleet: Fleet) -> str:
+    """Return a hash of what a fleet says, whatever its formatting, comments and order of keys."""
+    said = fleet.model_dump(mode="json", by_alias=True)
+    canonical = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def load_text(source: SourceText) -> tuple[list[LoadedFleet], list[Problem]]:
+    """Return the fleets of one source, and everything that is wrong with it."""
+    findings = Findings(source)
+    documents = compose(findings)
+    if not documents and not findings.problems():
+        findings.add("LC1004", "the file holds no fleet", Node(1, 1, 1, None))
+    fleets = []
+    for document in documents:
+        findings.start_document()
+        fleet = _check(findings, document)
+        if fleet is not None:
+            fleets.append(LoadedFleet(fleet, source, spec_hash(fleet), document))
+    return fleets, findings.problems()
+
+
+def _check(findings: Findings, document: Document) -> Fleet | None:
+    """Return the fleet of a document; None when the types refuse it. All problems are added."""
+    checks.check(findings, document)
+    fleet = None
+    try:
+        fleet = Fleet.model_validate(checks.fill(document), by_alias=True, by_name=False)
+    except ValidationError as error:
+        translate.report(findings, document, error)
+    for path, node in document.root.walk():
+        if node.value is None and not findings.is_silent(path):
+            translate.report_nothing(findings, document, path)
+    return fleet
+
+
+def _repeated_fleets(loaded: list[LoadedFleet]) -> list[Problem]:
+    """One name is one state folder, so two fleets of a run cannot share it."""
+    problems = []
+    first: dict[str, Place] = {}
+    for one in loaded:
+        name = one.fleet.metadata.name
+        place = one.place(("metadata", "name"))
+        if name in first:
+            message = f'the fleet name "{name}" is already used at {first[name]}'
+            problems.append(Problem("LC1060", message, place, name))
+        first.setdefault(name, place)
+    return problems

@@ -1,0 +1,108 @@
+"""The types of `fleet`, asked by path: which keys, which words, which default.
+
+`translate` asks it for what is allowed, and the reference test for what must be written down. It is
+worked out from the types once, so nothing about a field is said twice. A path here has no indices:
+`spec.models[].variants[].replicas`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from llmd_ctl.spec.fleet import Fleet, Section
+
+
+@dataclass(frozen=True)
+class FieldShape:
+    """One key of the format. `words` are its allowed values where they are a closed list."""
+
+    path: str
+    info: FieldInfo
+    words: tuple[str, ...]
+    section: type[Section] | None
+    """The map under the key, or of each item of the list under it."""
+
+    @property
+    def default(self) -> Any:
+        """What holds when the key is left out."""
+        return self.info.get_default(call_default_factory=True)
+
+
+def pattern(path: Iterable[str | int]) -> str:
+    """Return a path without its indices."""
+    out = ""
+    for step in path:
+        out += "[]" if isinstance(step, int) else f".{step}" if out else step
+    return out
+
+
+def keys_of(section: type[Section]) -> tuple[str, ...]:
+    """Return the keys a map takes, in the order of the types."""
+    return tuple(info.alias or name for name, info in section.model_fields.items())
+
+
+def keys_at(path: str) -> tuple[str, ...]:
+    """Return the keys of the map at a path; none when no map of ours is there."""
+    section = Fleet if path == "" else SECTIONS.get(path)
+    return keys_of(section) if section else ()
+
+
+def _unwrap(annotation: Any) -> Any:
+    """Strip Annotated and `| None`."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _unwrap(get_args(annotation)[0])
+    if origin in {Union, types.UnionType}:
+        real = [arg for arg in get_args(annotation) if arg is not type(None)]
+        return _unwrap(real[0]) if len(real) == 1 else annotation
+    return annotation
+
+
+def _section_in(annotation: Any) -> type[Section] | None:
+    inner = _unwrap(annotation)
+    if get_origin(inner) is list:
+        inner = _unwrap(get_args(inner)[0])
+    return inner if isinstance(inner, type) and issubclass(inner, Section) else None
+
+
+def _fields(section: type[Section], above: str) -> Iterator[FieldShape]:
+    for name, info in section.model_fields.items():
+        key = info.alias or name
+        path = f"{above}.{key}" if above else key
+        inner = _unwrap(info.annotation)
+        words = get_args(inner) if get_origin(inner) is Literal else ()
+        below = _section_in(info.annotation)
+        yield FieldShape(path, info, words, below)
+        if below is not None:
+            yield from _fields(below, _inside(path, inner))
+
+
+def _inside(path: str, annotation: Any) -> str:
+    return f"{path}[]" if get_origin(annotation) is list else path
+
+
+def _sections() -> dict[str, type[Section]]:
+    found: dict[str, type[Section]] = {}
+    for field in SHAPE.values():
+        if field.section is not None:
+            found[field.path] = found[f"{field.path}[]"] = field.section
+    return found
+
+
+def _homes() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for path in SHAPE:
+        home, _, key = path.rpartition(".")
+        found[key] = (*found.get(key, ()), home)
+    return found
+
+
+SHAPE: dict[str, FieldShape] = {field.path: field for field in _fields(Fleet, "")}
+SECTIONS: dict[str, type[Section]] = _sections()
+HOMES: dict[str, tuple[str, ...]] = _homes()
+"""By key: the maps in which it stands."""

@@ -1,0 +1,229 @@
+"""One spoilt spot of a valid fleet gives one problem: its code, and the text under the caret."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.spec.told import Complain, Load, caret
+
+# what stands in the valid fleet, what is put there, the code, what the caret underlines
+CASES = [
+    # keys
+    ("replicas: 4", "replica: 4", "LC1020", "replica"),
+    ("metadata: {name: prod}", "metadata: {name: prod, labels: {}}", "LC1020", "labels"),
+    ("p50: 500ms, ", "p90: 500ms, ", "LC1020", "p90"),
+    ("parallelism: {tensor: 2}", "parallelism: {sequence: 2}", "LC1020", "sequence"),
+    ("maxModelLen: 16384", "max_model_len: 16384", "LC1020", "max_model_len"),
+    ("accelerator: nvidia-h100\n      target", "target", "LC1021", "n"),
+    ("kind: Fleet\n", "", "LC1021", "a"),
+    ("metadata: {name: prod}", "metadata: {}", "LC1021", "metadata"),
+    ('otlp: "http://127.0.0.1:4318", ', "", "LC1021", "traces"),
+    ("uri: hf://Qwen/Qwen3-32B\n    ", "", "LC1021", "n"),
+    # nothing
+    ("replicas: 4", "replicas:", "LC1022", "replicas"),
+    ("revision: main", "revision: ~", "LC1022", "revision"),
+    ("uri: hf://Qwen/Qwen3-32B", "uri:", "LC1022", "uri"),
+    ("blockSize: 16", "blockSize: null", "LC1022", "blockSize"),
+    ("aliases: [assistant]", "aliases: [null]", "LC1022", "null"),
+    (
+        "router: {routing: {objective: latency, scheduler: expected-finish}}",
+        "router:",
+        "LC1022",
+        "router",
+    ),
+    # kinds
+    ("replicas: 4", 'replicas: "4"', "LC1023", '"4"'),
+    ("replicas: 4", "replicas: true", "LC1023", "true"),
+    ("replicas: 4", "replicas: 4.0", "LC1023", "4.0"),
+    ("replicas: 4", "replicas: [4]", "LC1023", "[4]"),
+    ("nodes: 2", "nodes: false", "LC1023", "false"),
+    ("unsafe: true", "unsafe: 1", "LC1023", "1"),
+    ("unsafe: true", 'unsafe: "true"', "LC1023", '"true"'),
+    ("version: 0.32.0", "version: 0.32", "LC1023", "0.32"),
+    ("revision: main", "revision: 1234567", "LC1023", "1234567"),
+    ("revision: main", "revision: 12e4567", "LC1023", "12e4567"),
+    ("metadata: {name: prod}", "metadata: [prod]", "LC1023", "[prod]"),
+    ("aliases: [assistant]", "aliases: assistant", "LC1023", "assistant"),
+    ("engineArgs: {maxNumSeqs: 256}", "engineArgs: [1]", "LC1023", "[1]"),
+    ("blockSize: 16", "blockSize: [16]", "LC1023", "[16]"),
+    ('"7"]', "7]", "LC1023", "7"),
+    ("pricePerDeviceHour: 2.95", 'pricePerDeviceHour: "2.95"', "LC1023", '"2.95"'),
+    ("sampleRatio: 0.5", "sampleRatio: true", "LC1023", "true"),
+    # words
+    ("apiVersion: fleet.llmd-ctl.dev/v1alpha1", "apiVersion: v1", "LC1024", "v1"),
+    ("kind: Fleet", "kind: Fleets", "LC1024", "Fleets"),
+    ("objective: latency", "objective: speed", "LC1024", "speed"),
+    ("scheduler: expected-finish", "scheduler: 3", "LC1024", "3"),
+    ("engine: {name: sim}", "engine: {name: vlm}", "LC1024", "vlm"),
+    ("protocol: http/protobuf", "protocol: http", "LC1024", "http"),
+    ("{name: there, kind: local}", "{name: there, kind: docker}", "LC1024", "docker"),
+    # ranges
+    ("replicas: 4", "replicas: -1", "LC1025", "-1"),
+    ("replicas: 4", "replicas: 10001", "LC1025", "10001"),
+    ("tensor: 2", "tensor: 0", "LC1025", "0"),
+    ("nodes: 2", "nodes: 0", "LC1025", "0"),
+    ("devicesPerNode: 8", "devicesPerNode: 0", "LC1025", "0"),
+    ("pricePerDeviceHour: 2.95", "pricePerDeviceHour: -0.01", "LC1025", "-0.01"),
+    ("sampleRatio: 0.5", "sampleRatio: 1.01", "LC1025", "1.01"),
+    ("maxModelLen: 32768", "maxModelLen: 0", "LC1025", "0"),
+    ("aliases: [assistant]\n    maxModelLen: 32768", f"maxModelLen: {2**31}", "LC1025", str(2**31)),
+    ("variants: [{name: cpu, accelerator: cpu-x86, target: here}]", "variants: []", "LC1026", "[]"),
+    ("executable: vllm", 'executable: ""', "LC1027", '""'),
+    ("executable: vllm", f"executable: {'x' * 4097}", "LC1027", "x" * 4097),
+    # names
+    ("name: prod", "name: Prod", "LC1040", "Prod"),
+    ("name: prod", "name: -prod", "LC1040", "-prod"),
+    ("name: prod", f"name: {'x' * 64}", "LC1040", "x" * 64),
+    ("name: prod", 'name: ""', "LC1040", '""'),
+    ("aliases: [assistant]", 'aliases: ["a b"]', "LC1040", '"a b"'),
+    ("accelerator: google-tpu-v6e", "accelerator: TPU v6e", "LC1040", "TPU v6e"),
+    ("servedName: q", 'servedName: "q\\n"', "LC1040", '"q\\n"'),
+    ("blockSize: 16", "block-size: 16", "LC1041", "block-size"),
+    ("blockSize: 16", "BlockSize: 16", "LC1041", "BlockSize"),
+    ("blockSize: 16", '"": 16', "LC1041", '""'),
+    ("[--seed, ", "[--seed 7, ", "LC1042", "--seed 7"),
+    ("[--seed, ", '["", ', "LC1042", '""'),
+    # numbers
+    ("pricePerDeviceHour: 2.95", "pricePerDeviceHour: .nan", "LC1043", ".nan"),
+    ("pricePerDeviceHour: 2.95", "pricePerDeviceHour: .inf", "LC1043", ".inf"),
+    ("sampleRatio: 0.5", "sampleRatio: .NaN", "LC1043", ".NaN"),
+    ("blockSize: 16", "blockSize: -.inf", "LC1043", "-.inf"),
+    ("blockSize: 16", "blockSize: 1e999", "LC1043", "1e999"),
+    ("blockSize: 16", f"blockSize: {2**63}", "LC1043", str(2**63)),
+    ("replicas: 4", f"replicas: {'9' * 300}", "LC1025", "9" * 300),
+    ("replicas: 4", f"replicas: {'9' * 5000}", "LC1023", "9" * 5000),
+    # durations
+    ("p50: 500ms", "p50: 500", "LC1044", "500"),
+    ("p50: 500ms", "p50: 500 ms", "LC1044", "500 ms"),
+    ("p50: 500ms", "p50: 5m", "LC1044", "5m"),
+    ("p50: 500ms", "p50: -5ms", "LC1044", "-5ms"),
+    ("p50: 500ms", "p50: 0ms", "LC1044", "0ms"),
+    ("p50: 500ms", "p50: 0.5us", "LC1044", "0.5us"),
+    ("p50: 500ms", "p50: 86401s", "LC1044", "86401s"),
+    ("p50: 500ms", "p50: true", "LC1044", "true"),
+    ("p50: 500ms", "p50: [1s]", "LC1044", "[1s]"),
+    # addresses
+    ("uri: hf://Qwen/Qwen3-32B", "uri: hf://Qwen3-32B", "LC1045", "hf://Qwen3-32B"),
+    ("uri: hf://Qwen/Qwen3-32B", "uri: hf://Q/Q@main", "LC1045", "hf://Q/Q@main"),
+    ("uri: hf://Qwen/Qwen3-32B", "uri: s3://bucket/q", "LC1045", "s3://bucket/q"),
+    ("uri: ./tiny", "uri: Qwen/Qwen3-32B", "LC1045", "Qwen/Qwen3-32B"),
+    ("uri: ./tiny", "uri: file://tiny", "LC1045", "file://tiny"),
+    ("http://10.0.0.7:8000", "10.0.0.7:8000", "LC1046", '"10.0.0.7:8000"'),
+    ("http://10.0.0.7:8000", "http://", "LC1046", '"http://"'),
+    ("http://10.0.0.7:8000", "http://h:99999", "LC1046", '"http://h:99999"'),
+    ("http://10.0.0.7:8000", "http://[::1", "LC1046", '"http://[::1"'),
+    ("http://10.0.0.7:8000", "http://h:80/v1", "LC1046", '"http://h:80/v1"'),
+    ("http://10.0.0.7:8000", "http://u:p@h:80", "LC1046", '"http://u:p@h:80"'),
+    ("http://10.0.0.7:8000", "http://h:80?x=1", "LC1046", '"http://h:80?x=1"'),
+    ("http://10.0.0.7:8000", "https://h:80", "LC1051", '"https://h:80"'),
+    ("http://127.0.0.1:4318", "collector:4318", "LC1046", '"collector:4318"'),
+    ("http://127.0.0.1:4318", "https://c:4318", "LC1051", '"https://c:4318"'),
+    # YAML's old words
+    ("unsafe: true", "unsafe: yes", "LC1018", "yes"),
+    ("enforceEager: true", "enforceEager: On", "LC1018", "On"),
+    ("blockSize: 16", "blockSize: 016", "LC1018", "016"),
+    ("blockSize: 16", "blockSize: 1_000", "LC1018", "1_000"),
+    ("blockSize: 16", "blockSize: 1:30", "LC1018", "1:30"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "code", "under"), CASES)
+def test_one_spoilt_value_is_one_placed_problem(
+    valid: str, complain: Complain, before: str, after: str, code: str, under: str
+) -> None:
+    assert before in valid
+    problems = complain(valid.replace(before, after, 1))
+    assert [(p.code, caret(p)) for p in problems] == [(code, under)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "hint"),
+    [
+        ("replicas: 4", 'replicas: "4"', "Remove the quotes: 4."),
+        ("version: 0.32.0", "version: 0.10", 'Put it in quotes: "0.10".'),
+        ("unsafe: true", 'unsafe: "true"', "Remove the quotes: true."),
+        ("blockSize: 16", "block-size: 16", "Write blockSize."),
+        ("p50: 500ms", "p50: 500", "Write 500ms or 500s."),
+        ("name: prod", "name: My Fleet", '"my-fleet" would be accepted'),
+        ("[--seed, ", "[--seed 7, ", 'Write "--seed", "7".'),
+        ("uri: ./tiny", "uri: a/b", "Write hf://a/b for Hugging Face, or ./a/b for a folder"),
+        ("uri: ./tiny", "uri: s3://a/b", "Known are hf://ORG/NAME, file:///DIR,"),
+        ("replicas: 4", "objective: cost", "objective belongs in spec.router.routing."),
+        ("revision: main", "role: both", "role belongs in spec.models[].variants[]."),
+    ],
+)
+def test_the_hint_says_what_to_write(
+    valid: str, complain: Complain, before: str, after: str, hint: str
+) -> None:
+    (problem,) = complain(valid.replace(before, after, 1))
+    assert hint in problem.remedy
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "suggestion"),
+    [
+        ("replicas: 4", "replica: 4", "replicas"),
+        ("replicas: 4", "Replicas: 4", "replicas"),
+        ("maxModelLen: 16384", "max_model_len: 16384", "maxModelLen"),
+        ("objective: latency", "objective: latncy", "latency"),
+        ("scheduler: expected-finish", "scheduler: roundrobin", "round-robin"),
+        ("engine: {name: sim}", "engine: {name: llama.cpp}", "llamacpp"),
+        ("target: there, engine", "target: ther, engine", "there"),
+        ("metadata: {name: prod}", "metadata: {name: prod, zzz: 1}", None),
+    ],
+)
+def test_a_near_miss_is_recognised(
+    valid: str, complain: Complain, before: str, after: str, suggestion: str | None
+) -> None:
+    problems = complain(valid.replace(before, after, 1))
+    assert problems[0].suggestion == suggestion
+
+
+def test_values_are_read_in_their_units(valid: str, load: Load) -> None:
+    (loaded,) = load(valid.replace("itl: {p95: 40ms}", "itl: {p50: 250us, p95: 1.5s}"))
+    slo = loaded.fleet.spec.models[0].slo
+    assert slo is not None
+    assert slo.ttft is not None
+    assert slo.itl is not None
+    assert (slo.ttft.p50, slo.ttft.p95, slo.ttft.p99) == (500_000, 800_000, None)
+    assert (slo.itl.p50, slo.itl.p95) == (250, 1_500_000)
+
+
+def test_engine_arguments_keep_their_kind(valid: str, load: Load) -> None:
+    variant = load(valid)[0].fleet.spec.models[0].variants[0]
+    assert variant.engine_args == {
+        "blockSize": 16,
+        "enforceEager": True,
+        "gpuMemoryUtilization": 0.9,
+    }
+    assert isinstance(variant.engine_args["enforceEager"], bool)
+    assert variant.extra_args == ["--seed", "7"]
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("0x10", 16), ("+16", 16), ("-0", 0), ("1e3", 1000.0), (".5", 0.5), ("FALSE", False)],
+)
+def test_plain_words_are_read_as_yaml_1_2_has_them(
+    valid: str, load: Load, written: str, value: object
+) -> None:
+    (loaded,) = load(valid.replace("blockSize: 16", f"blockSize: {written}"))
+    read = loaded.fleet.spec.models[0].variants[0].engine_args["blockSize"]
+    assert (read, type(read)) == (value, type(value))
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_file(
+    valid: str, complain: Complain
+) -> None:
+    spoilt = valid
+    spoils = [
+        ("kind: Fleet", "kind: Fleets", "LC1024"),
+        ("name: prod", "name: Prod", "LC1040"),
+        ("target: here, accelerator", "target: hare, accelerator", "LC1061"),
+        ("aliases: [assistant]", "aliases: [chat]", "LC1060"),
+        ("replicas: 4", "replica: 4", "LC1020"),
+        ("objective: latency", "objective: ~", "LC1022"),
+    ]
+    for before, after, _ in spoils:
+        spoilt = spoilt.replace(before, after, 1)
+    assert [p.code for p in complain(spoilt)] == [code for _, _, code in spoils]

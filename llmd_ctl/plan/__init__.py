@@ -1,0 +1,61 @@
+"""The plan: will this fleet work, what runs, what it can carry, what it costs.
+
+    planner     fleet, profiles and what was observed, to a `Plan`: the one entry, `plan`
+    variant     one variant, from words to what runs;  models, engines: what it names, found
+    settings    who decides each engine flag;  flags: checked against the engine's own table
+    sizing      how a replica is split so that it fits;  parallel: what is legal
+    fit         the memory of one device, and the verdict;  memory: the formulas under it
+    measure     how fast it is, by perf, from facts;  scene: what the parts hand each other
+    facts       the numbers that `perf`, the router and the simulated engine work with
+    command     argv and environment of a replica;  stock: inventory, this machine, prices
+    records     what a plan says;  codec: its JSON;  observed: what the caller saw
+    report      every problem, placed
+
+Called by `render`, `apply`, `controller` and `cli`. Pure: reads no file, clock or environment.
+"""
+
+from llmd_ctl.plan.observed import Observed
+from llmd_ctl.plan.planner import plan
+from llmd_ctl.plan.records import (
+    CONFIG,
+    HOST,
+    PORT,
+    PYTHON,
+    SCHEMA,
+    Capacity,
+    Fit,
+    Idle,
+    Parallel,
+    Plan,
+    PlannedModel,
+    PlannedVariant,
+    Setting,
+    Simulate,
+    Slo,
+    Summary,
+    Traces,
+    Workload,
+)
+
+__all__ = [
+    "CONFIG",
+    "HOST",
+    "PORT",
+    "PYTHON",
+    "SCHEMA",
+    "Capacity",
+    "Fit",
+    "Idle",
+    "Observed",
+    "Parallel",
+    "Plan",
+    "PlannedModel",
+    "PlannedVariant",
+    "Setting",
+    "Simulate",
+    "Slo",
+    "Summary",
+    "Traces",
+    "Workload",
+    "plan",
+]

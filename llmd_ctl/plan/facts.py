@@ -1,0 +1,206 @@
+"""From profiles and a model's shape to `ReplicaFacts`: the numbers that perf, router and sim share.
+
+Rates are a data sheet's peak times what engines reach of it; bytes and FLOPs come from the shape.
+No time is computed here: that is `llmd-perf`. Called by `planner`. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmd_ctl.perf import ReplicaFacts
+from llmd_ctl.plan import memory
+from llmd_ctl.plan.fit import Load
+from llmd_ctl.plan.records import Fit, Parallel
+from llmd_ctl.profiles.accelerator import Accelerator, Collective
+from llmd_ctl.profiles.engine import Engine
+from llmd_ctl.profiles.number import Number, least
+from llmd_ctl.profiles.shape import DTYPE_BYTES, ModelShape
+
+# A dtype to those whose figures stand in for it, nearest first.
+NEAREST = {
+    "bf16": ("fp16", "fp32"),
+    "fp16": ("bf16", "fp32"),
+    "fp32": ("bf16",),
+    "fp8": ("int8", "bf16"),
+    "int8": ("fp8", "bf16"),
+    "mxfp4": ("fp4", "fp8", "bf16"),
+    "int4": ("fp4", "fp8", "bf16"),
+}
+# Packed weights that are unpacked to the activations' dtype unless the device computes with fp4.
+UNPACKED = {"mxfp4": "fp4", "int4": "int4"}
+COLLECTIVES_PER_LAYER = 2  # after attention and after the feed-forward
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Achieved rates of one device, with what had to stand in for a missing figure."""
+
+    weight_bandwidth: float
+    kv_bandwidth: float
+    gemm_flops: float
+    attention_flops: float
+    numbers: tuple[Number, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Replica:
+    """What a replica is made of."""
+
+    accelerator: Accelerator
+    engine: Engine
+    shape: ModelShape
+    parallel: Parallel
+    load: Load
+    cores: int
+    speed: float
+    prefix_caching: bool
+    price_per_hour: float | None
+
+
+def facts_of(replica: Replica, fit: Fit) -> tuple[ReplicaFacts, tuple[str, ...]]:
+    """Return the facts, and in words what is not known or stood in for.
+
+    Raises ValueError where a figure is missing that nothing can stand in for.
+    """
+    rates = _rates(replica)
+    shape, parallel, load = replica.shape, replica.parallel, replica.load
+    step_us, token_us, notes = _overheads(replica)
+    own = replica.engine.spec.overhead
+    kv = memory.kv_bytes(shape, parallel, load.kv_element_bytes, stages=1)
+    pair = 4 * shape.heads * shape.head_dim / parallel.tensor
+    facts = ReplicaFacts(
+        speed=replica.speed,
+        weight_bytes=_read_bytes(replica),
+        expert_bytes=_expert_bytes(replica),
+        experts=shape.experts,
+        experts_per_token=shape.experts_per_token,
+        flops_per_token=_flops_per_token(shape) / parallel.tensor,
+        attention_flops_per_pair=pair * shape.full_layers,
+        window_attention_flops_per_pair=pair * shape.window_layers,
+        window_tokens=shape.window if shape.window_layers else 0,
+        kv_bytes_per_token=float(kv.full),
+        window_kv_bytes_per_token=float(kv.window),
+        weight_bandwidth=rates.weight_bandwidth,
+        kv_bandwidth=rates.kv_bandwidth,
+        gemm_flops=rates.gemm_flops,
+        gemm_half_tokens=replica.accelerator.spec.efficiency.gemm_half_tokens.known,
+        attention_flops=rates.attention_flops,
+        step_us=step_us,
+        sequence_us=own.sequence_us.over(0.0),
+        token_us=token_us,
+        request_us=own.request_us.over(0.0),
+        max_batched_tokens=load.max_batched_tokens,
+        max_sequences=load.max_sequences,
+        kv_tokens=max(1, fit.kv_tokens),
+        block_size=load.block_size,
+        max_model_len=load.max_model_len,
+        prefix_caching=replica.prefix_caching,
+        confidence=least(rates.numbers),
+        price_per_hour=replica.price_per_hour,
+    )
+    return facts, (*rates.notes, *notes)
+
+
+def _rates(replica: Replica) -> Rates:
+    spec, shape = replica.accelerator.spec, replica.shape
+    notes: list[str] = []
+    numbers: list[Number] = [spec.memory_bandwidth, spec.efficiency.kv, spec.efficiency.attention]
+
+    def pick(figures: dict[str, Number], dtype: str, what: str) -> Number:
+        for name in (dtype, *NEAREST.get(dtype, ("bf16",))):
+            number = figures.get(name)
+            if number is not None and number.value is not None:
+                if name != dtype:
+                    notes.append(f"{what} of {dtype} is not known: that of {name} is taken")
+                numbers.append(number)
+                return number
+        raise ValueError(f"{what} is known for no dtype")
+
+    flops = dict(spec.host.flops_per_core if spec.host else spec.flops)
+    compute = _compute_dtype(flops, shape)
+    scale = replica.cores if spec.host else 1
+    bandwidth = spec.memory_bandwidth.known
+    weight = pick(dict(spec.efficiency.weight), shape.weight_dtype, "speed of reading weights")
+    peak = pick(flops, compute, "computing speed").known * scale
+    reached = pick(dict(spec.efficiency.gemm), compute, "share of the computing speed").known
+    half = pick(flops, "bf16", "computing speed").known * scale
+    return Rates(
+        weight_bandwidth=bandwidth * weight.known,
+        kv_bandwidth=bandwidth * spec.efficiency.kv.known,
+        gemm_flops=peak * reached,
+        attention_flops=half * spec.efficiency.attention.known,
+        numbers=tuple(numbers),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _compute_dtype(flops: dict[str, Number], shape: ModelShape) -> str:
+    """The dtype of matrix multiplication: that of the weights where the device has it."""
+    wanted = UNPACKED.get(shape.weight_dtype, shape.weight_dtype)
+    number = flops.get(wanted)
+    return wanted if number is not None and number.value is not None else shape.dtype
+
+
+def _read_bytes(replica: Replica) -> float:
+    """Weights that a step reads: all but experts, and rows of the input embedding (a few)."""
+    shape, tensor = replica.shape, replica.parallel.tensor
+    tied = any(part.name == "head" and not part.parameters for part in shape.parts)
+    left_out = {"experts"} if tied else {"experts", "embedding"}
+    read = (p for p in shape.parts if p.name not in left_out)
+    return sum(memory.part_bytes(part, shape, tensor) for part in read)
+
+
+def _expert_bytes(replica: Replica) -> float:
+    shape, tensor = replica.shape, replica.parallel.tensor
+    experts = (part for part in shape.parts if part.name == "experts")
+    return sum(memory.part_bytes(part, shape, tensor) for part in experts)
+
+
+def _flops_per_token(shape: ModelShape) -> float:
+    """FLOPs of a token in the layers. The head works on one token a sequence: left out."""
+    share = shape.experts_per_token / shape.experts if shape.experts else 1.0
+    total = 0.0
+    for part in shape.parts:
+        if part.name in {"attention", "kv", "mlp", "router"}:
+            total += 2 * part.parameters
+        elif part.name == "experts":
+            total += 2 * part.parameters * share
+    return total
+
+
+def _overheads(replica: Replica) -> tuple[float, float, tuple[str, ...]]:
+    """Return fixed microseconds a step, those a token, and what is not known of them."""
+    overhead, shape = replica.accelerator.spec.overhead, replica.shape
+    step = replica.engine.spec.overhead.step_us.over(0.0)
+    step += shape.layers * overhead.layer_us.over(0.0)
+    notes = []
+    if replica.engine.spec.overhead.step_us.value is None:
+        notes.append(f"{replica.engine.name}'s own time per step is not known: counted as 0")
+    if overhead.layer_us.value is None:
+        notes.append(
+            f"launch time per layer on {replica.accelerator.name} is not known: counted as 0"
+        )
+    if replica.parallel.tensor == 1:
+        return step, 0.0, tuple(notes)
+    collective = _collective(replica)
+    if collective is None or collective.floor_us.value is None:
+        notes.append("the floor of collectives is not known: counted as 0")
+    count = COLLECTIVES_PER_LAYER * shape.layers
+    floor = collective.floor_us.over(0.0) if collective else 0.0
+    step += count * floor * overhead.collective_factor.known
+    link = collective.bandwidth if collective else replica.accelerator.spec.link_bandwidth
+    if link.value is None:
+        notes.append("the bandwidth of collectives is not known: their bytes are counted as free")
+        return step, 0.0, tuple(notes)
+    moved = count * shape.hidden * DTYPE_BYTES[shape.dtype]
+    return step, moved / link.value * 1e6, tuple(notes)
+
+
+def _collective(replica: Replica) -> Collective | None:
+    """The figures of the group, or of the next larger one that is known."""
+    known = replica.accelerator.spec.overhead.collectives
+    sizes = sorted(int(size) for size in known if size.isdigit())
+    fitting = [size for size in sizes if size >= replica.parallel.tensor] or sizes[-1:]
+    return known[str(fitting[0])] if fitting else None

@@ -1,0 +1,233 @@
+"""Words for an engine against its flag table: arguments in camelCase, and raw flags.
+
+Called by `settings`. The table knows every flag with its type and choices; nothing here knows one
+by name. What an engine would refuse only once it has started is refused here, with a place.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from llmd_ctl.plan.records import Scalar
+from llmd_ctl.plan.report import Path, Report
+from llmd_ctl.profiles.engine import Engine, Flag
+
+NEAR = 5
+WHOLE = re.compile(r"[-+]?[0-9]+")
+DECIMAL = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+WORDS = {
+    "int": "a whole number", "float": "a number", "bool": "true or false",
+    "json": "JSON text", "str": "text",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Given:
+    """A flag that somebody set. `words` is how it stands on a command line."""
+
+    flag: str
+    value: Scalar
+    words: tuple[str, ...]
+    path: Path
+
+
+def written(flag: str, known: Flag | None, value: Scalar) -> tuple[str, ...]:
+    """Return a flag and its value as words of a command line; none for a flag that is off."""
+    if known is not None and known.type == "bool":
+        if value is True:
+            return (flag,)
+        return (f"--no-{flag.removeprefix('--')}",) if known.negatable else ()
+    return (flag, _text(value))
+
+
+def _text(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+class FlagReader:
+    """Reads what one user wrote for one engine."""
+
+    def __init__(self, engine: Engine, report: Report) -> None:
+        self.engine = engine
+        self.report = report
+        self.title = f"{engine.name} {engine.spec.version}"
+
+    # --- engineArgs ---
+
+    def argument(self, name: str, value: Scalar, path: Path) -> Given | None:
+        """Read one of `engineArgs`; None when it is refused."""
+        flag = self.engine.by_argument.get(name)
+        if flag is None:
+            allowed = self._near(name, self.engine.by_argument)
+            message = f"{self.title} has no argument {name}"
+            self.report.add("LC2020", message, path, key=True, found=name, allowed=allowed)
+            return None
+        known = self.engine.spec.flags[flag]
+        if self._refused(flag, path) or not self._fits(flag, known, value, path):
+            return None
+        if known.nargs not in (None, "?"):
+            return Given(flag, value, (flag, *_text(value).split()), path)
+        return Given(flag, value, written(flag, known, value), path)
+
+    def _fits(self, flag: str, known: Flag, value: Scalar, path: Path) -> bool:
+        kinds: dict[str, tuple[type, ...]] = {
+            "int": (int,), "float": (int, float), "bool": (bool,),
+            "json": (str,), "str": (str, int, float),
+        }  # fmt: skip
+        if type(value) not in kinds[known.type]:
+            self._wrong(flag, known, _text(value), path)
+            return False
+        return self._allowed(flag, known, _text(value), path)
+
+    # --- extraArgs ---
+
+    def raw(self, words: Sequence[str], path: Path) -> list[Given]:
+        """Read `extraArgs`, as the engine's own parser would."""
+        given = []
+        at = 0
+        while at < len(words):
+            taken, one = self._next(words, at, path)
+            at += taken
+            given += [] if one is None else [one]
+        return given
+
+    def _next(self, words: Sequence[str], at: int, path: Path) -> tuple[int, Given | None]:
+        """Return how many words were read, and the flag they set."""
+        word, here = words[at], (*path, at)
+        name, equals, attached = word.partition("=")
+        flag, off = self._flag(name)
+        if flag is None:
+            self._unknown(word, name, here)
+            # The value of a flag that is not known is not to be complained about as well.
+            return (2 if _is_value(words, at + 1) and not equals else 1), None
+        known = self.engine.spec.flags[flag]
+        values = [attached] if equals else list(self._values(known, words, at + 1))
+        taken = 1 + (0 if equals else len(values))
+        if self._refused(flag, here):
+            return taken, None
+        if off or (known.type == "bool" and known.nargs is None):
+            return taken, self._switch(flag, known, values, here, off=off)
+        if not values and known.nargs not in {"?", "*"}:
+            message = f"{flag} needs a value"
+            self.report.add(
+                "LC2021", message, here, found=word, hint=f"It takes {WORDS[known.type]}."
+            )
+            return taken, None
+        dotted = "." in name
+        if not dotted and not all(self._parses(flag, known, text, here) for text in values):
+            return taken, None
+        label = f"{flag}.{name.split('.', 1)[1]}" if dotted else flag
+        return taken, Given(
+            label, self._value(known, values, dotted=dotted), (label, *values), here
+        )
+
+    def _flag(self, name: str) -> tuple[str | None, bool]:
+        """Return the flag that a word names, and whether it turns it off."""
+        spelt = self.engine.by_spelling
+        base = name.split(".", 1)[0]
+        if "." in name and base in spelt and self.engine.spec.flags[spelt[base]].type == "json":
+            return spelt[base], False
+        plain = "--" + name[2:].replace("_", "-") if name.startswith("--") else name
+        if plain in spelt:
+            return spelt[plain], False
+        positive = "--" + plain.removeprefix("--no-")
+        if plain.startswith("--no-") and positive in spelt:
+            flag = spelt[positive]
+            return (flag, True) if self.engine.spec.flags[flag].negatable else (None, False)
+        return None, False
+
+    def _values(self, known: Flag, words: Sequence[str], start: int) -> Iterator[str]:
+        if known.type == "bool" and known.nargs is None:
+            return
+        most = 1 if known.nargs in (None, "?") else len(words)
+        for at in range(start, min(len(words), start + most)):
+            if not _is_value(words, at):
+                return
+            yield words[at]
+
+    def _switch(
+        self, flag: str, known: Flag, values: Sequence[str], path: Path, *, off: bool
+    ) -> Given | None:
+        if values:
+            self.report.add("LC2021", f"{flag} takes no value", path, found=values[0])
+            return None
+        return Given(flag, not off, written(flag, known, not off), path)
+
+    def _value(self, known: Flag, values: Sequence[str], *, dotted: bool) -> Scalar:
+        if len(values) != 1 or dotted:
+            return " ".join(values)
+        if known.type == "int":
+            return int(values[0])
+        return float(values[0]) if known.type == "float" else values[0]
+
+    # --- what is allowed ---
+
+    def _parses(self, flag: str, known: Flag, text: str, path: Path) -> bool:
+        number = {"int": WHOLE, "float": DECIMAL}.get(known.type)
+        if number is not None and not number.fullmatch(text):
+            self._wrong(flag, known, text, path)
+            return False
+        return self._allowed(flag, known, text, path)
+
+    def _allowed(self, flag: str, known: Flag, text: str, path: Path) -> bool:
+        if known.type == "json" and not _is_json(text):
+            self._wrong(flag, known, text, path)
+            return False
+        if known.choices and text not in known.choices:
+            message = f"{flag} has no value {text}"
+            self.report.add("LC2022", message, path, found=text, allowed=known.choices)
+            return False
+        return True
+
+    def _wrong(self, flag: str, known: Flag, text: str, path: Path) -> None:
+        message = f"{flag} of {self.title} takes {WORDS[known.type]}"
+        self.report.add("LC2021", message, path, found=text)
+
+    def _refused(self, flag: str, path: Path) -> bool:
+        reason = self.engine.spec.reserved.get(flag)
+        if reason is not None:
+            message = f"{flag} is not yours to set: {reason}"
+            self.report.add("LC2023", message, path, key=True, found=flag, hint="Remove it.")
+        later = self.engine.spec.not_yet.get(flag)
+        if later is not None:
+            message = f"{flag} is not built yet ({later})"
+            self.report.add("LC2025", message, path, key=True, found=flag)
+        return reason is not None or later is not None
+
+    def _unknown(self, word: str, name: str, path: Path) -> None:
+        if not word.startswith("-"):
+            message = f"{word} is the value of no flag"
+            self.report.add("LC2026", message, path, found=word)
+            return
+        allowed = self._near(name, self.engine.by_spelling)
+        message = f"{self.title} has no flag {name}"
+        self.report.add("LC2020", message, path, found=name, allowed=allowed)
+
+    def _near(self, name: str, known: Mapping[str, str]) -> tuple[str, ...]:
+        """Return what may be meant, nearest first; of hundreds of flags a few are enough."""
+        spec = self.engine.spec
+        usable = [
+            word for word, flag in known.items() if flag not in {*spec.reserved, *spec.not_yet}
+        ]
+        return tuple(difflib.get_close_matches(name, usable, n=NEAR, cutoff=0.5))
+
+
+def _is_value(words: Sequence[str], at: int) -> bool:
+    """Whether a word is there and is a value: no flag, though it may be a negative number."""
+    if at >= len(words):
+        return False
+    return not words[at].startswith("-") or bool(DECIMAL.fullmatch(words[at]))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,48 @@
+"""How many ways a replica may be split, and which of them are legal.
+
+The rules are those of vLLM 0.32.0: attention heads and the feed-forward width divide evenly, and KV
+heads either divide evenly or are replicated evenly. Called by `planner`. Pure.
+"""
+
+from __future__ import annotations
+
+from llmd_ctl.profiles.shape import ModelShape
+
+
+def tensor_objection(shape: ModelShape, tensor: int) -> str | None:
+    """Say why a model cannot be split `tensor` ways; None when it can."""
+    if shape.heads % tensor:
+        return f"{shape.heads} attention heads are not divisible by {tensor}"
+    if shape.kv_heads % tensor and tensor % shape.kv_heads:
+        return f"{shape.kv_heads} KV heads and {tensor} do not divide each other"
+    if not shape.experts and shape.intermediate % tensor:
+        return f"the feed-forward width {shape.intermediate} is not divisible by {tensor}"
+    return None
+
+
+def legal_tensors(shape: ModelShape, devices: int) -> tuple[int, ...]:
+    """Return every legal tensor parallelism on at most `devices` devices."""
+    return tuple(n for n in range(1, devices + 1) if tensor_objection(shape, n) is None)
+
+
+def candidates(shape: ModelShape, devices: int) -> tuple[int, ...]:
+    """Return what the plan tries by itself, smallest first: the legal powers of two."""
+    return tuple(n for n in legal_tensors(shape, devices) if n & (n - 1) == 0)
+
+
+def pipeline_objection(shape: ModelShape, pipeline: int) -> str | None:
+    """Say why a model cannot be cut into `pipeline` stages; None when it can."""
+    if pipeline > shape.layers:
+        return f"{shape.layers} layers cannot be cut into {pipeline} stages"
+    return None
+
+
+def expert_objection(shape: ModelShape, expert: int, tensor: int) -> str | None:
+    """Say why experts cannot be spread `expert` ways; None when they can."""
+    if not shape.experts:
+        return "the model has no experts"
+    if shape.experts % expert:
+        return f"{shape.experts} experts are not divisible by {expert}"
+    if expert != tensor:
+        return f"experts are spread over the {tensor} devices of tensor parallelism, not {expert}"
+    return None

@@ -1,0 +1,132 @@
+"""`plan`: a fleet, what is known and what was observed, to what will run.
+
+The one entry of this package. It goes through the fleet variant by variant, collects every problem,
+and raises them all together; a plan that is returned works by its own numbers. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llmd_ctl.plan.observed import Observed
+from llmd_ctl.plan.records import (
+    Plan,
+    PlannedModel,
+    Simulate,
+    Slo,
+    Summary,
+    Traces,
+)
+from llmd_ctl.plan.report import Path, Report
+from llmd_ctl.plan.scene import Scene
+from llmd_ctl.plan.stock import Placed, Stock
+from llmd_ctl.plan.variant import VariantPlanner
+from llmd_ctl.profiles.catalog import Catalog
+from llmd_ctl.spec import fleet as spec
+from llmd_ctl.spec.loader import LoadedFleet
+
+GRPC_PORT = ":4317"
+
+
+def plan(loaded: LoadedFleet, catalog: Catalog, observed: Observed, simulate: float | None) -> Plan:
+    """Plan a fleet; `simulate` is the speed of simulated engines, None runs real ones.
+
+    Raises `SpecInvalid` when words of the file are wrong, `DoesNotFit` when it cannot work; either
+    carries every problem.
+    """
+    report = Report(loaded)
+    fleet = loaded.fleet
+    stock = Stock(fleet.spec, catalog, observed, report)
+    scene = Scene(loaded, catalog, observed, stock, report, simulate)
+    placed: list[Placed] = []
+    models = tuple(
+        _model(scene, index, model, placed) for index, model in enumerate(fleet.spec.models)
+    )
+    stock.check_inventory(placed)
+    _check_hosts(stock, catalog, observed, placed)
+    report.raise_errors()
+    return Plan(
+        fleet=fleet.metadata.name,
+        spec_hash=loaded.spec_hash,
+        simulate=None if simulate is None else Simulate(simulate),
+        summary=_summary(placed, stock),
+        models=models,
+        warnings=report.warnings,
+        idle=stock.idle(placed),
+        traces=_traces(fleet.spec.observability),
+    )
+
+
+def _model(scene: Scene, index: int, model: spec.Model, placed: list[Placed]) -> PlannedModel:
+    path: Path = ("spec", "models", index)
+    slo = _slo(model.slo)
+    planner = VariantPlanner(scene, model, path, slo)
+    variants = []
+    for number, variant in enumerate(model.variants):
+        where: Path = (*path, "variants", number)
+        planned = planner.plan(variant, where)
+        if planned is not None:
+            variants.append(planned)
+            placed.append(Placed(model.name, planned, where))
+    lengths = [v.max_model_len for v in variants if v.max_model_len is not None]
+    routing = scene.loaded.fleet.spec.router.routing
+    return PlannedModel(
+        name=model.name,
+        aliases=tuple(model.aliases),
+        uri=model.uri,
+        revision=model.revision,
+        max_model_len=max(lengths, default=None),
+        slo=slo,
+        objective=routing.objective,
+        scheduler=routing.scheduler,
+        variants=tuple(variants),
+    )
+
+
+def _slo(slo: spec.Slo | None) -> Slo | None:
+    """The promise that plans and routing go by: p95, else the stricter p99, else p50."""
+    if slo is None:
+        return None
+    return Slo(_bound(slo.ttft), _bound(slo.itl))
+
+
+def _bound(bound: spec.Percentiles | None) -> int | None:
+    if bound is None:
+        return None
+    return next((us for us in (bound.p95, bound.p99, bound.p50) if us is not None), None)
+
+
+def _check_hosts(
+    stock: Stock, catalog: Catalog, observed: Observed, placed: Sequence[Placed]
+) -> None:
+    """Engines on the machine itself share its memory."""
+    real = [one for one in placed if one.variant.fit is not None and not one.variant.simulated]
+    profiles = {
+        one.variant.accelerator: catalog.accelerator(one.variant.accelerator) for one in real
+    }
+    shares = {name: p.spec.host.memory_share.known for name, p in profiles.items() if p.spec.host}
+    if shares and observed.memory_bytes is not None:
+        stock.check_host(real, shares, int(observed.memory_bytes * min(shares.values())))
+
+
+def _summary(placed: Sequence[Placed], stock: Stock) -> Summary:
+    managed = [one for one in placed if one.variant.managed]
+    shared = {one.variant.accelerator for one in managed if stock.is_host(one.variant.accelerator)}
+    own = [one.variant for one in managed if one.variant.accelerator not in shared]
+    unpriced = tuple(one.title for one in managed if one.variant.price_per_hour is None)
+    prices = [one.variant.price_per_hour or 0.0 for one in managed]
+    return Summary(
+        fits=True,
+        price_per_hour=None if unpriced else round(sum(prices), 6),
+        replicas=sum(one.variant.replicas for one in managed),
+        devices=len(shared) + sum(v.replicas * v.devices_per_replica for v in own),
+        unpriced=unpriced,
+    )
+
+
+def _traces(observability: spec.Observability) -> Traces | None:
+    traces = observability.traces
+    if traces is None:
+        return None
+    default = "grpc" if traces.otlp.rstrip("/").endswith(GRPC_PORT) else "http/protobuf"
+    return Traces(traces.otlp, traces.protocol or default, traces.sample_ratio)

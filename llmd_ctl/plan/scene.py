@@ -1,0 +1,49 @@
+"""What a variant is planned with, and a variant once its words are understood.
+
+Records that `planner`, `variant` and `measure` hand to each other; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmd_ctl.plan.engines import Chosen
+from llmd_ctl.plan.observed import Observed
+from llmd_ctl.plan.report import Path, Report
+from llmd_ctl.plan.settings import Settings
+from llmd_ctl.plan.stock import Stock
+from llmd_ctl.profiles.accelerator import Accelerator
+from llmd_ctl.profiles.catalog import Catalog
+from llmd_ctl.profiles.shape import ModelShape
+from llmd_ctl.spec import fleet as spec
+from llmd_ctl.spec.loader import LoadedFleet
+
+
+@dataclass
+class Scene:
+    """What every variant of a fleet is planned with."""
+
+    loaded: LoadedFleet
+    catalog: Catalog
+    observed: Observed
+    stock: Stock
+    report: Report
+    simulate: float | None
+
+    @property
+    def spec(self) -> spec.FleetSpec:
+        """What the fleet file says."""
+        return self.loaded.fleet.spec
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A variant whose words are all understood."""
+
+    variant: spec.Variant
+    path: Path
+    accelerator: Accelerator
+    chosen: Chosen
+    settings: Settings
+    shape: ModelShape
+    simulated: bool

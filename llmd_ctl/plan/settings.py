@@ -1,0 +1,181 @@
+"""Who decides each engine flag of a variant: one rule of precedence, and what was overruled.
+
+    engine default < profile < plan < defaults < model < variant < engineArgs < extraArgs
+
+Called by `variant`. Every effective value keeps who set it. What a profile marks as `must` is
+changed only by a variant that says `unsafe: true`, and that is warned of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from llmd_ctl.plan.flags import FlagReader, Given, written
+from llmd_ctl.plan.records import Scalar, Setting
+from llmd_ctl.plan.report import Path, Report
+from llmd_ctl.profiles.accelerator import Accelerator, EngineOn, ProfileSetting
+from llmd_ctl.profiles.engine import Engine
+from llmd_ctl.spec.fleet import EngineRef
+
+ENGINE_DEFAULT = "engine default"
+PLAN = "plan"
+
+
+@dataclass(frozen=True)
+class _Effective:
+    setting: Setting
+    words: tuple[str, ...]
+    path: Path | None  # where the user wrote it; None: no user did
+
+
+class Settings:
+    """The flags of one variant's engine. Fill it from the lowest level to the highest."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        accelerator: Accelerator,
+        on: EngineOn,
+        report: Report,
+        unsafe_at: Path | None,
+    ) -> None:
+        """`unsafe_at`: where the variant says `unsafe: true`; None when it does not."""
+        self.engine = engine
+        self._accelerator = accelerator.name
+        self._profile = on.settings
+        self._report = report
+        self._reader = FlagReader(engine, report)
+        self._unsafe_at = unsafe_at
+        self._by_flag: dict[str, _Effective] = {}
+        self.left_out: list[str] = []
+        for flag, value in engine.spec.defaults.items():
+            self._put(flag, value, ENGINE_DEFAULT, (), None)
+        for flag, setting in on.settings.items():
+            known = engine.spec.flags.get(flag)
+            if known is not None:
+                words = written(flag, known, setting.value)
+                self._put(flag, setting.value, f"profile {accelerator.name}", words, None)
+
+    # --- levels ---
+
+    def arguments(self, args: Mapping[str, Scalar], set_by: str, path: Path) -> None:
+        """Take the `engineArgs` of one level."""
+        for name, value in args.items():
+            given = self._reader.argument(name, value, (*path, name))
+            if given is not None:
+                self._take(given, set_by)
+
+    def extra(self, words: Sequence[str], set_by: str, path: Path) -> None:
+        """Take `extraArgs`; of a flag that is given twice, the later one counts."""
+        for given in self._reader.raw(words, path):
+            self._take(given, set_by)
+
+    def field(self, role: str, value: Scalar | None, set_by: str, path: Path) -> None:
+        """Take a field of the fleet file that a flag stands for, such as maxModelLen."""
+        flag = self.engine.spec.roles.get(role)
+        if value is None or flag is None:
+            return
+        known = self.engine.spec.flags.get(flag)
+        self._take(Given(flag, value, written(flag, known, value), path), set_by)
+
+    def leave_out(self, what: str, engine: EngineRef) -> None:
+        """Keep in mind what was written for another engine, so that it is said and not lost."""
+        self.left_out.append(f"{what} is for {engine.name}: left out here")
+
+    def decide(self, role: str, value: Scalar, set_by: str = PLAN) -> None:
+        """Take what the plan decides where no user did."""
+        flag = self.engine.spec.roles.get(role)
+        if flag is None or self.path_of(role) is not None:
+            return
+        default = self.engine.spec.defaults.get(flag)
+        before = self._by_flag.get(flag)
+        if value == default and (before is None or before.setting.set_by == ENGINE_DEFAULT):
+            return
+        words = written(flag, self.engine.spec.flags.get(flag), value)
+        self._put(flag, value, set_by, words, None)
+
+    def multiply_context(self) -> None:
+        """Turn maxModelLen into the context of all sequences, for an engine that divides it."""
+        flag = self.engine.spec.roles.get("maxModelLen", "")
+        found, sequences = self._by_flag.get(flag), self.whole("maxSequences")
+        if found is None or sequences is None or not self.engine.spec.context_times_sequences:
+            return
+        total = int(found.setting.value) * sequences
+        words = written(flag, self.engine.spec.flags.get(flag), total)
+        self._by_flag[flag] = replace(
+            found, setting=replace(found.setting, value=total), words=words
+        )
+
+    def _take(self, given: Given, set_by: str) -> None:
+        must = self._profile.get(given.flag)
+        if (
+            must is not None
+            and not _as_good(must, given.value)
+            and not self._permitted(given, must)
+        ):
+            return
+        counted = self.engine.spec.uncounted.get(given.flag)
+        if counted is not None:
+            message = f"the plan does not count what {given.flag} changes: {counted}"
+            self._report.warn("LC2027", message, given.path)
+        self._put(given.flag, given.value, set_by, given.words, given.path)
+
+    def _permitted(self, given: Given, must: ProfileSetting) -> bool:
+        wanted = f"a multiple of {must.multiple_of}" if must.multiple_of else str(must.value)
+        message = f"{given.flag} must be {wanted} on {self._accelerator}: {must.reason}"
+        if self._unsafe_at is None:
+            hint = f"Use {wanted}; `unsafe: true` beside it insists, at your own risk."
+            self._report.add(
+                "LC2024", message, given.path, found=str(given.value), allowed=(wanted,), hint=hint
+            )
+            return False
+        self._report.warn("LC2028", f"overruled by unsafe: {message}", self._unsafe_at)
+        return True
+
+    def _put(
+        self, flag: str, value: Scalar, set_by: str, words: tuple[str, ...], path: Path | None
+    ) -> None:
+        before = self._by_flag.get(flag)
+        overruled: tuple[str, ...] = ()
+        if before is not None and before.setting.set_by != ENGINE_DEFAULT:
+            said = f"{before.setting.set_by}: {before.setting.value}"
+            overruled = (*before.setting.overruled, said)
+        self._by_flag[flag] = _Effective(Setting(value, set_by, overruled), words, path)
+
+    # --- results ---
+
+    def value(self, role: str) -> Scalar | None:
+        """The effective value of what a role's flag says; None when nobody said it."""
+        flag = self.engine.spec.roles.get(role)
+        found = self._by_flag.get(flag) if flag is not None else None
+        if found is None:
+            return self.engine.spec.assumed.get(role)
+        return found.setting.value
+
+    def whole(self, role: str) -> int | None:
+        """The effective value as a whole number."""
+        value = self.value(role)
+        return int(value) if isinstance(value, int | float) else None
+
+    def path_of(self, role: str) -> Path | None:
+        """Where the user wrote the effective value; None when no user did."""
+        found = self._by_flag.get(self.engine.spec.roles.get(role, ""))
+        return found.path if found is not None else None
+
+    def all(self) -> dict[str, Setting]:
+        """Every effective setting, by flag, sorted."""
+        return {flag: self._by_flag[flag].setting for flag in sorted(self._by_flag)}
+
+    def words(self) -> tuple[str, ...]:
+        """The flags as they stand on the command line: sorted, and no engine defaults."""
+        return tuple(word for flag in sorted(self._by_flag) for word in self._by_flag[flag].words)
+
+
+def _as_good(must: ProfileSetting, value: Scalar) -> bool:
+    """Whether a value is as good as the profile's, or need not be."""
+    if not must.must:
+        return True
+    if must.multiple_of and type(value) is int:
+        return value > 0 and value % must.multiple_of == 0
+    return value == must.value

@@ -1,0 +1,280 @@
+"""How a replica is split so that it fits: what the user said is checked, the rest is chosen.
+
+Called by `variant`. Unsaid tensor parallelism is the smallest legal power of two that fits; what
+was tried and dropped is kept as `ruled_out`. A refusal names the numbers and what is legal. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmd_ctl.plan import memory, parallel
+from llmd_ctl.plan.engines import Chosen
+from llmd_ctl.plan.fit import Device, Load, fit_of, gib
+from llmd_ctl.plan.records import Fit, Parallel
+from llmd_ctl.plan.report import Path, Report
+from llmd_ctl.plan.settings import Settings
+from llmd_ctl.profiles.accelerator import Accelerator
+from llmd_ctl.profiles.shape import ModelShape
+
+# What a role's number may be at most; all of them are above 0.
+MOST = {
+    "maxModelLen": 2**31 - 1, "maxSequences": 2**20, "maxBatchedTokens": 2**31 - 1,
+    "blockSize": 2**20, "kvBytes": 2**50, "tensor": 1024, "pipeline": 1024,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A replica that fits, and why it is split as it is."""
+
+    parallel: Parallel
+    load: Load
+    fit: Fit
+    reasons: tuple[str, ...]
+    ruled_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """One replica to be sized. `devices` are those that one machine offers."""
+
+    title: str
+    accelerator: Accelerator
+    chosen: Chosen
+    settings: Settings
+    shape: ModelShape
+    devices: int
+    memory_bytes: int | None  # of a host, as observed
+    expert: int | None  # expert parallelism as said
+    path: Path
+    report: Report
+
+    def size(self) -> Sized | None:
+        """Return how the replica is split so that it fits; None, and problems, if it does not."""
+        load, device, stages = self._load(), self._device(), self._stages()
+        tensors = self._tensors()
+        if load is None or device is None or stages is None or not tensors:
+            return None
+        ruled_out = list(self._illegal())
+        fit: Fit | None = None
+        for tensor in tensors:
+            split = Parallel(tensor=tensor, pipeline=stages, expert=self._experts(tensor))
+            fit = fit_of(self.shape, split, device, load)
+            if fit.verdict == "fits":
+                return Sized(split, load, fit, self._reasons(split, ruled_out), tuple(ruled_out))
+            ruled_out.append(f"tensor {tensor}: {_shortfall(fit)}")
+        if fit is not None:
+            self._too_big(fit, tensors[-1], device, load)
+        return None
+
+    # --- what the user said ---
+
+    def _load(self) -> Load | None:
+        value = self.settings.whole
+        if not all([self._is_possible(role, most) for role, most in MOST.items()]):
+            return None
+        length = value("maxModelLen") or self.shape.max_positions
+        element = self._kv_element_bytes()
+        if not self._length_is_legal(length) or element is None or not self._batch_is_legal():
+            return None
+        sequences = value("maxSequences") or 1
+        limit = value("kvBytes")
+        if self.chosen.engine.spec.context_times_sequences:
+            per_token = memory.kv_bytes(self.shape, Parallel(), element, stages=1)
+            limit = int(length * sequences * (per_token.full + per_token.window))
+        default = self.chosen.on.kv_default_bytes
+        return Load(
+            max_model_len=length,
+            max_sequences=sequences,
+            max_batched_tokens=value("maxBatchedTokens") or length,
+            block_size=value("blockSize") or 1,
+            kv_element_bytes=element,
+            kv_bytes_limit=limit,
+            kv_bytes_default=int(default.known) if default is not None else None,
+        )
+
+    def _is_possible(self, role: str, most: int) -> bool:
+        value = self.settings.whole(role)
+        if value is None or 0 < value <= most:
+            return True
+        flag = self.chosen.engine.spec.roles.get(role, role)
+        message = f"{flag} is not possible"
+        self.report.add(
+            "LC2021", message, self._where(role), found=str(value), allowed=(f"1 to {most}",)
+        )
+        return False
+
+    def _length_is_legal(self, length: int) -> bool:
+        if length <= self.shape.max_positions:
+            return True
+        message = f"the model takes at most {self.shape.max_positions:,} tokens"
+        self.report.add(
+            "LC3012", message, self._where("maxModelLen"), found=str(length),
+            allowed=(f"1 to {self.shape.max_positions}",),
+        )  # fmt: skip
+        return False
+
+    def _batch_is_legal(self) -> bool:
+        """The rule of vLLM's scheduler: a step has room for one token of every sequence."""
+        tokens, most = self.settings.whole("maxBatchedTokens"), self.settings.whole("maxSequences")
+        if tokens is None or most is None or tokens >= most:
+            return True
+        role = "maxBatchedTokens" if self.settings.path_of("maxBatchedTokens") else "maxSequences"
+        message = f"a step of {tokens} tokens has no room for {most} sequences"
+        self.report.add(
+            "LC3019", message, self._where(role), found=str(tokens), allowed=(f"{most} or more",)
+        )
+        return False
+
+    def _kv_element_bytes(self) -> int | None:
+        asked = str(self.settings.value("kvDtype") or "auto")
+        legal = self.chosen.on.kv_dtypes
+        size = memory.kv_element_bytes(self.shape, asked)
+        if legal and asked not in legal:
+            message = f"{self.accelerator.name} has no KV cache of type {asked}"
+        elif size is None:
+            message = f"the size of a KV cache of type {asked} is not built yet"
+            legal = tuple(memory.KV_DTYPE_BYTES)
+        else:
+            return size
+        self.report.add("LC3017", message, self._where("kvDtype"), found=asked, allowed=legal)
+        return None
+
+    def _stages(self) -> int | None:
+        stages = self.settings.whole("pipeline") or 1
+        if stages == 1:
+            return 1
+        reason = self.chosen.on.unsupported.get("pipeline")
+        reason = reason or parallel.pipeline_objection(self.shape, stages)
+        if reason is not None:
+            message = f"pipeline parallelism {stages} is not possible: {reason}"
+            self.report.add(
+                "LC3011", message, self._where("pipeline"), found=str(stages), allowed=("1",)
+            )
+            return None
+        return stages
+
+    def _tensors(self) -> tuple[int, ...]:
+        """Return the tensor parallelisms to try, smallest first; none, and a problem: illegal."""
+        if self.settings.path_of("tensor") is None:
+            return self._expert_tensors(parallel.candidates(self.shape, self.devices))
+        tensor = self.settings.whole("tensor") or 1
+        objection = parallel.tensor_objection(self.shape, tensor)
+        if tensor > self.devices:
+            objection = f"a machine has {self.devices} {self.accelerator.name}"
+        if objection is not None:
+            legal = parallel.legal_tensors(self.shape, self.devices)
+            message = f"tensor parallelism {tensor} is not possible: {objection}"
+            self.report.add(
+                "LC3011", message, self._where("tensor"), found=str(tensor),
+                allowed=tuple(str(n) for n in legal),
+            )  # fmt: skip
+            return ()
+        return self._expert_tensors((tensor,))
+
+    def _expert_tensors(self, tensors: tuple[int, ...]) -> tuple[int, ...]:
+        """Keep those that go with the expert parallelism that was said, here or by a flag."""
+        if self.settings.value("expert") is not True or not tensors:
+            return tensors
+        said = self.expert if self.expert != 1 else None
+        objections = {n: parallel.expert_objection(self.shape, said or n, n) for n in tensors}
+        kept = tuple(n for n, objection in objections.items() if objection is None)
+        if not kept:
+            message = f"expert parallelism is not possible: {objections[tensors[-1]]}"
+            self.report.add("LC3011", message, self._where("expert"), found=str(said or "true"))
+        return kept
+
+    def _experts(self, tensor: int) -> int:
+        return tensor if self.shape.experts and self.settings.value("expert") is True else 1
+
+    # --- the device ---
+
+    def _device(self) -> Device | None:
+        spec, on = self.accelerator.spec, self.chosen.on
+        total = spec.memory_bytes.value
+        if total is None and spec.host is not None:
+            total = self.memory_bytes
+        if total is None:
+            message = f"how much memory {self.accelerator.name} has here is not known"
+            hint = "Give memoryBytes in a profile that extends it."
+            self.report.add("LC3018", message, (*self.path, "accelerator"), hint=hint)
+            return None
+        share = self._utilization()
+        if share is None:
+            return None
+        return Device(
+            int(total), share, int(on.reserve_bytes.known), int(on.collective_reserve_bytes.over(0))
+        )
+
+    def _utilization(self) -> float | None:
+        """The share of a device's memory that the engine may take."""
+        host = self.accelerator.spec.host
+        if host is not None:
+            return host.memory_share.known
+        value = self.settings.value("utilization")
+        told = self.settings.path_of("kvBytes") is not None
+        if told and self.settings.path_of("utilization") is None:
+            return 1.0  # the engine ignores the share when it is told how much KV to take
+        share = float(value) if isinstance(value, int | float) else 1.0
+        if 0 < share <= 1:
+            return share
+        message = "the share of memory is above 0 and at most 1"
+        self.report.add("LC2021", message, self._where("utilization"), found=str(value))
+        return None
+
+    # --- words ---
+
+    def _where(self, role: str) -> Path:
+        return self.settings.path_of(role) or (*self.path, "accelerator")
+
+    def _illegal(self) -> list[str]:
+        """Say which powers of two were never tried, and why."""
+        if self.settings.path_of("tensor") is not None:
+            return []
+        powers = [1 << n for n in range(1, self.devices.bit_length()) if 1 << n <= self.devices]
+        found = ((n, parallel.tensor_objection(self.shape, n)) for n in powers)
+        return [f"tensor {n}: {objection}" for n, objection in found if objection is not None]
+
+    def _reasons(self, split: Parallel, ruled_out: list[str]) -> tuple[str, ...]:
+        if self.settings.path_of("tensor") is not None:
+            return ()
+        smaller = any(line.startswith("tensor 1:") for line in ruled_out)
+        if not smaller:
+            return ("one device holds it",) if split.devices == 1 else ()
+        return (f"tensor {split.tensor} is the smallest that fits",)
+
+    def _too_big(self, fit: Fit, tensor: int, device: Device, load: Load) -> None:
+        where = self.settings.path_of("tensor") or (*self.path, "accelerator")
+        count = f"{tensor} x " if tensor > 1 else ""
+        message = (
+            f"{self.title} does not fit on {count}{self.accelerator.name}: {'; '.join(fit.lines)}"
+        )
+        self.report.add(
+            "LC3010",
+            message,
+            where,
+            found=_shortfall(fit),
+            hint=self._way_out(fit, tensor, device, load),
+        )
+
+    def _way_out(self, fit: Fit, tensor: int, device: Device, load: Load) -> str:
+        """Say what would fit: more devices, or less context."""
+        for wider in parallel.legal_tensors(self.shape, self.devices):
+            split = Parallel(tensor=wider, pipeline=self._stages() or 1)
+            if wider > tensor and fit_of(self.shape, split, device, load).verdict == "fits":
+                return f"parallelism: {{tensor: {wider}}} fits."
+        room = fit.kv_bytes_free - fit.window_bytes_per_request
+        length = room // max(1, fit.kv_bytes_per_token) if room > 0 else 0
+        if 0 < length < load.max_model_len:
+            return f"maxModelLen: {length} is the longest that fits."
+        return "Use an accelerator with more memory, or a smaller model."
+
+
+def _shortfall(fit: Fit) -> str:
+    """What is missing, in a few words."""
+    if fit.kv_bytes_free <= 0:
+        return f"{gib(-fit.kv_bytes_free)} too little before any KV"
+    if fit.kv_tokens < fit.needed_tokens:
+        return f"room for {fit.kv_tokens:,} tokens of context, {fit.needed_tokens:,} are needed"
+    return f"{gib(fit.kv_bytes_limit or 0)} of KV do not fit into {gib(fit.kv_bytes_free)}"

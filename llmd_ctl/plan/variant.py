@@ -1,0 +1,289 @@
+"""One variant of a model: from what the fleet file says of it to what runs.
+
+Called by `planner`, variant by variant. It brings the parts together in order: profiles, settings,
+parallelism with fit, facts with capacity, command. A variant with an error gives None; the error is
+in the report. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from llmd_ctl import perf
+from llmd_ctl.plan.command import command_of, environment_of
+from llmd_ctl.plan.engines import DEFAULT, Chosen, choose, reference, simulated
+from llmd_ctl.plan.measure import check_promises, measure
+from llmd_ctl.plan.models import ModelReader
+from llmd_ctl.plan.records import Capacity, Parallel, PlannedVariant, Slo
+from llmd_ctl.plan.report import Path, Report
+from llmd_ctl.plan.scene import Ready, Scene
+from llmd_ctl.plan.settings import Settings
+from llmd_ctl.plan.sizing import Sized, Sizing
+from llmd_ctl.plan.stock import accelerator_at
+from llmd_ctl.profiles.accelerator import Accelerator
+from llmd_ctl.spec import fleet as spec
+
+DEFAULTS: Path = ("spec", "defaults")
+
+
+class VariantPlanner:
+    """Plans the variants of one model."""
+
+    def __init__(self, scene: Scene, model: spec.Model, path: Path, slo: Slo | None) -> None:
+        self.scene = scene
+        self.model = model
+        self.path = path
+        self.slo = slo
+        self.reader = ModelReader(scene.catalog, scene.observed, scene.report, model, path)
+
+    def plan(self, variant: spec.Variant, path: Path) -> PlannedVariant | None:
+        """Return the planned variant, or None with its problems reported."""
+        if variant.endpoint is not None:
+            return self._external(variant, variant.endpoint, path)
+        ready = self._ready(variant, path)
+        sized = self._size(ready) if ready is not None else None
+        if ready is None or sized is None:
+            return None
+        self._check_machine(ready, sized)
+        return self._planned(ready, sized)
+
+    # --- understanding the words ---
+
+    def _ready(self, variant: spec.Variant, path: Path) -> Ready | None:
+        scene = self.scene
+        accelerator = accelerator_at(
+            scene.catalog, variant.accelerator, scene.report, (*path, "accelerator")
+        )
+        if accelerator is None:
+            return None
+        ref = reference(scene.spec, self.model, variant)
+        at = self._engine_path(variant, path)
+        chosen = choose(scene.catalog, ref, accelerator, scene.report, at)
+        if chosen is None:
+            return None
+        settings = self._settings(variant, path, accelerator, chosen)
+        if variant.parallelism.data not in (None, 1):
+            self._refuse_data(variant, path)
+            return None
+        is_simulated = scene.simulate is not None or chosen.is_simulated
+        dtype = str(settings.value("dtype") or "auto")
+        shape = self.reader.shape(chosen.engine, dtype, exact=not is_simulated)
+        if shape is None:
+            return None
+        return Ready(variant, path, accelerator, chosen, settings, shape, is_simulated)
+
+    def _engine_path(self, variant: spec.Variant, path: Path) -> Path:
+        """Where the engine was named; the accelerator where it was not."""
+        if variant.engine is not None:
+            return (*path, "engine")
+        if self.model.engine is not None:
+            return (*self.path, "engine")
+        named = self.scene.spec.defaults.engine is not None
+        return (*DEFAULTS, "engine") if named else (*path, "accelerator")
+
+    def _settings(
+        self, variant: spec.Variant, path: Path, accelerator: Accelerator, chosen: Chosen
+    ) -> Settings:
+        """Lay the levels over each other, lowest first."""
+        model, defaults = self.model, self.scene.spec.defaults
+        unsafe_at = (*path, "unsafe") if variant.unsafe else None
+        settings = Settings(chosen.engine, accelerator, chosen.on, self.scene.report, unsafe_at)
+        title = f"model {model.name}"
+        if self._is_for(defaults.engine, None, chosen):
+            settings.arguments(defaults.engine_args, "defaults", (*DEFAULTS, "engineArgs"))
+        elif defaults.engine_args:
+            settings.leave_out("defaults.engineArgs", defaults.engine or DEFAULT)
+        settings.field("maxModelLen", model.max_model_len, title, (*self.path, "maxModelLen"))
+        settings.field("revision", model.revision, title, (*self.path, "revision"))
+        if self._is_for(model.engine, defaults.engine, chosen):
+            settings.arguments(model.engine_args, title, (*self.path, "engineArgs"))
+        elif model.engine_args:
+            settings.leave_out("the model's engineArgs", model.engine or defaults.engine or DEFAULT)
+        own = f"variant {variant.name}"
+        settings.field("maxModelLen", variant.max_model_len, own, (*path, "maxModelLen"))
+        split, at = variant.parallelism, (*path, "parallelism")
+        settings.field("tensor", split.tensor, own, (*at, "tensor"))
+        settings.field("pipeline", split.pipeline, own, (*at, "pipeline"))
+        settings.field(
+            "expert", None if split.expert is None else split.expert > 1, own, (*at, "expert")
+        )
+        settings.arguments(variant.engine_args, "engineArgs", (*path, "engineArgs"))
+        settings.extra(variant.extra_args, "extraArgs", (*path, "extraArgs"))
+        return settings
+
+    def _is_for(
+        self, ref: spec.EngineRef | None, below: spec.EngineRef | None, chosen: Chosen
+    ) -> bool:
+        """Whether a level's engineArgs, written for the engine it names, are for this variant's."""
+        return (ref or below or DEFAULT).name == chosen.engine.name
+
+    def _refuse_data(self, variant: spec.Variant, path: Path) -> None:
+        message = "several data-parallel ranks in one replica are not built yet"
+        hint = f"Use replicas: {variant.replicas * (variant.parallelism.data or 1)} instead."
+        self.scene.report.add(
+            "LC3016", message, (*path, "parallelism", "data"),
+            found=str(variant.parallelism.data), allowed=("1",), hint=hint,
+        )  # fmt: skip
+
+    # --- sizing ---
+
+    def _size(self, ready: Ready) -> Sized | None:
+        scene, variant = self.scene, ready.variant
+        devices = scene.stock.devices_per_node(variant.target, ready.accelerator)
+        here = scene.stock.here(ready.accelerator)
+        if not ready.simulated and here:
+            devices = min(devices, here)
+        return Sizing(
+            title=f"{self.model.name}/{variant.name}",
+            accelerator=ready.accelerator,
+            chosen=ready.chosen,
+            settings=ready.settings,
+            shape=ready.shape,
+            devices=devices,
+            memory_bytes=scene.observed.memory_bytes,
+            expert=variant.parallelism.expert,
+            path=ready.path,
+            report=scene.report,
+        ).size()
+
+    def _check_machine(self, ready: Ready, sized: Sized) -> None:
+        """Nothing is simulated by accident."""
+        if ready.simulated or not ready.variant.replicas:
+            return
+        devices = sized.parallel.devices
+        needed = devices if ready.accelerator.spec.host else devices * ready.variant.replicas
+        self.scene.stock.check_present(ready.accelerator, needed, (*ready.path, "accelerator"))
+
+    # --- the result ---
+
+    def _planned(self, ready: Ready, sized: Sized) -> PlannedVariant | None:
+        variant, chosen, split = ready.variant, ready.chosen, sized.parallel
+        price, price_from = self._price(ready, split)
+        measured = measure(self.scene, ready, sized, self.slo, price)
+        if measured is None:
+            return None
+        facts, capacity, notes = measured
+        if self.slo is not None:
+            title = f"{self.model.name}/{variant.name}"
+            check_promises(self.scene.report, title, capacity, self.slo, self.path)
+        settings = ready.settings
+        settings.decide("tensor", split.tensor)
+        settings.decide("maxModelLen", sized.load.max_model_len, "the model's own limit")
+        if sized.fit.kv_bytes_limit is not None and not chosen.engine.spec.context_times_sequences:
+            settings.decide("kvBytes", sized.fit.kv_bytes_limit)
+        settings.multiply_context()
+        served = self.reader.served(chosen.engine)
+        if ready.simulated:
+            engine = simulated(self.scene.catalog)
+            command = command_of(engine, None, served, ())
+            env: dict[str, str] = {}
+        else:
+            engine = chosen.engine
+            command = command_of(engine, chosen.executable, served, settings.words())
+            env = environment_of(engine, chosen.on, served)
+        return PlannedVariant(
+            name=variant.name,
+            accelerator=ready.accelerator.name,
+            vendor=ready.accelerator.spec.vendor,
+            target=variant.target,
+            engine=engine.name,
+            engine_version=None if ready.simulated else chosen.version,
+            executable=None if ready.simulated else chosen.executable,
+            simulated=ready.simulated,
+            replicas=variant.replicas,
+            parallelism=split,
+            devices_per_replica=split.devices,
+            endpoint_url=None,
+            served_name=None,
+            max_model_len=sized.load.max_model_len,
+            settings=settings.all(),
+            command=command,
+            env=env,
+            startup_seconds=int(chosen.on.startup_seconds.known),
+            fit=sized.fit,
+            capacity=capacity,
+            facts=facts.to_json(),
+            price_per_hour=None if price is None else price * variant.replicas,
+            reasons=(*self._why(ready, sized, capacity), price_from, *notes),
+            ruled_out=sized.ruled_out,
+        )
+
+    def _price(self, ready: Ready, split: Parallel) -> tuple[float | None, str]:
+        """Return the price of a replica for an hour, and a line that says where it is from."""
+        price, source = self.scene.stock.price(ready.variant.target, ready.accelerator)
+        if price is None:
+            return None, f"no price is known ({source}): the cost is unknown"
+        return round(price * split.devices, 6), f"${price:g} a device and hour, by {source}"
+
+    def _why(self, ready: Ready, sized: Sized, capacity: Capacity) -> tuple[str, ...]:
+        engine = ready.chosen.title
+        first = f"simulated: stands for {engine}" if ready.simulated else f"runs {engine}"
+        lines = [first, *sized.reasons, *ready.chosen.notes, *ready.settings.left_out]
+        if sized.parallel.pipeline > 1:
+            lines.append("speed is counted without overlap of pipeline stages")
+        promised = self.slo.itl_us if self.slo is not None else None
+        if promised is not None and capacity.itl_us <= promised:
+            lines.append(
+                f"{capacity.itl_batch} sequences at once keep itl at {promised / 1000:g} ms"
+            )
+        return tuple(lines)
+
+    # --- what runs already ---
+
+    def _external(
+        self, variant: spec.Variant, endpoint: spec.ExternalEndpoint, path: Path
+    ) -> PlannedVariant:
+        """Plan nothing, but tell the router what can be known of it."""
+        quiet = Report(self.scene.loaded)
+        known = self._external_facts(variant, path, quiet)
+        lengths = (variant.max_model_len, self.model.max_model_len)
+        length = next((n for n in lengths if n is not None), None)
+        reasons = ["runs already: routed to, not managed; its fit and flags are not checked"]
+        facts, capacity, vendor = None, None, "unknown"
+        if known is None:
+            why = quiet.errors[0].message if quiet.errors else "nothing is known of it"
+            message = f"{self.model.name}/{variant.name} is routed to without facts: {why}"
+            self.scene.report.warn("LC3022", message, (*path, "accelerator"))
+            reasons.append("no facts are known: the router starts from a neutral prior and learns")
+        else:
+            facts, capacity, vendor = known
+            length = length or facts.max_model_len
+            reasons.append(
+                "facts assume that it runs as planned here, in the smallest size that fits"
+            )
+        ref = reference(self.scene.spec, self.model, variant)
+        return PlannedVariant(
+            name=variant.name,
+            accelerator=variant.accelerator,
+            vendor=vendor,
+            target=None,
+            engine=ref.name,
+            engine_version=ref.version,
+            executable=None,
+            simulated=False,
+            replicas=1,
+            parallelism=Parallel(),
+            devices_per_replica=0,
+            endpoint_url=endpoint.url,
+            served_name=endpoint.served_name,
+            max_model_len=length,
+            capacity=capacity,
+            facts=None if facts is None else facts.to_json(),
+            reasons=tuple(reasons),
+        )
+
+    def _external_facts(
+        self, variant: spec.Variant, path: Path, quiet: Report
+    ) -> tuple[perf.ReplicaFacts, Capacity, str] | None:
+        """Return the facts of a replica of this kind, if it were planned here."""
+        as_if = replace(self.scene, report=quiet, simulate=1.0)  # its weights need not be here
+        planner = VariantPlanner(as_if, self.model, self.path, self.slo)
+        ready = planner._ready(variant, path)
+        sized = planner._size(ready) if ready is not None else None
+        if ready is None or sized is None:
+            return None
+        price, _ = planner._price(ready, sized.parallel)
+        measured = measure(as_if, ready, sized, self.slo, price)
+        if measured is None:
+            return None
+        return measured[0], measured[1], ready.accelerator.spec.vendor

@@ -1,0 +1,36 @@
+"""What is known: accelerators, engines and models, as data with source and confidence.
+
+    nvidia amd tpu gaudi cpu engines models   the data, one YAML file a profile
+    number       a figure, its source, its confidence; units and possible ranges
+    accelerator engine model                  the types of the three kinds of profile
+    document     a profile file against its type, faults placed;  catalog: all profiles by name
+    shape        a config.json as parameters and bytes (part: what is split alike;
+                 quantization: packed weights)
+    model_files  reads a local model for the caller of `plan` (gguf: a GGUF header)
+
+Called by `plan` and `cli`. Another accelerator or model is another file, never another `if`.
+"""
+
+from llmd_ctl.profiles.accelerator import Accelerator, EngineOn
+from llmd_ctl.profiles.catalog import Catalog, UnknownProfile
+from llmd_ctl.profiles.engine import Engine, Flag
+from llmd_ctl.profiles.model import ConfigError, LocalModel, ModelProfile
+from llmd_ctl.profiles.model_files import read_local_model
+from llmd_ctl.profiles.number import Number
+from llmd_ctl.profiles.shape import ModelShape, read_shape
+
+__all__ = [
+    "Accelerator",
+    "Catalog",
+    "ConfigError",
+    "Engine",
+    "EngineOn",
+    "Flag",
+    "LocalModel",
+    "ModelProfile",
+    "ModelShape",
+    "Number",
+    "UnknownProfile",
+    "read_local_model",
+    "read_shape",
+]

@@ -1,0 +1,121 @@
+"""What is known of an accelerator: one device, how fast it really is, how each engine runs on it.
+
+The types of `kind: AcceleratorProfile`. Read by `plan`; they hold figures and no formula. A device
+is one GPU, chip or card; where `host` is given it is the machine itself with all its cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from llmd_ctl.profiles import number
+
+Scalar = str | int | float | bool
+Feature = Annotated[str, number.Words(("pipeline",))]
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """What engines reach of the data sheet. Maps are by dtype; `bf16` stands for a missing one."""
+
+    weight: Mapping[number.Dtype, number.Fraction]  # of memory bandwidth, reading weights
+    gemm: Mapping[number.Dtype, number.Fraction]  # of FLOP/s, large matrix multiplications
+    kv: number.Fraction  # of memory bandwidth, reading KV
+    attention: number.Fraction  # of bf16 FLOP/s, prefill attention
+    gemm_half_tokens: number.Tokens  # tokens in a step at which half of `gemm` is reached
+
+
+@dataclass(frozen=True)
+class Collective:
+    """The all-reduce of a group of this many devices."""
+
+    floor_us: number.Duration  # of a small one
+    bandwidth: number.LinkBandwidth  # bytes of a large one, over its time
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """Time that no data sheet shows. Maps are by tensor-parallel degree, as text."""
+
+    layer_us: number.Duration  # launches, for each layer and step
+    collective_factor: number.Factor  # what a collective takes in an engine, over its bare kernel
+    collectives: Mapping[number.Group, Collective] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProfileSetting:
+    """A flag's value on this accelerator, and why.
+
+    `must`: another value is refused unless the variant says `unsafe: true`. With `multiple_of`, any
+    whole multiple is as good.
+    """
+
+    value: Scalar
+    reason: str
+    must: bool = False
+    multiple_of: int | None = None
+
+
+@dataclass(frozen=True)
+class EnvironmentSetting:
+    """An environment variable of the engine, and why."""
+
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class EngineOn:
+    """How an engine runs on this accelerator: which package, with what, taking how much."""
+
+    package: str
+    reserve_bytes: number.Size  # memory that is neither weights, activations nor KV
+    startup_seconds: number.Seconds  # the longest start that is still normal
+    executable: str | None = None  # None: the engine's own
+    version: str | None = None  # None: the engine profile's own
+    collective_reserve_bytes: number.Size = number.Number(0.0, "none known", "low")
+    kv_default_bytes: number.Size | None = None  # on a host: KV space when nothing is said
+    kv_dtypes: tuple[str, ...] = ()  # legal KV dtypes; empty: the flag's own choices
+    settings: Mapping[str, ProfileSetting] = field(default_factory=dict)
+    env: Mapping[str, EnvironmentSetting] = field(default_factory=dict)
+    unsupported: Mapping[Feature, str] = field(default_factory=dict)  # to the reason
+    notes: tuple[str, ...] = ()  # said in every plan that uses it
+
+
+@dataclass(frozen=True)
+class Host:
+    """The device is the machine: its memory and cores are what was observed."""
+
+    flops_per_core: Mapping[number.Dtype, number.Flops]
+    memory_share: number.Fraction  # of the machine's memory, for all engines together
+
+
+@dataclass(frozen=True)
+class AcceleratorSpec:
+    """The body of an accelerator profile."""
+
+    vendor: str
+    description: str
+    memory_bytes: number.Memory
+    memory_bandwidth: number.Bandwidth
+    efficiency: Efficiency
+    overhead: Overhead
+    devices_per_node: number.Count
+    price_per_device_hour: number.Price
+    flops: Mapping[number.Dtype, number.Flops] = field(default_factory=dict)
+    link_bandwidth: number.LinkBandwidth = number.Number(None, "not given", "low")
+    architecture: str = ""
+    host: Host | None = None
+    engines: Mapping[str, EngineOn] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """An accelerator profile. `lineage` is its name and those of the profiles it extends."""
+
+    name: str
+    lineage: tuple[str, ...]
+    origin: str  # the file, or "llmd-ctl" for what comes with it
+    spec: AcceleratorSpec

@@ -1,0 +1,97 @@
+"""What is known of an engine: its flags, what they mean to a plan, and its own overheads.
+
+The types of `kind: EngineProfile`. The flag table of vLLM is generated from its own parser and lies
+beside the profile. `roles` ties what the plan decides (`maxModelLen`, `tensor`, …) to flags, so
+that no flag's name stands in code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Literal
+
+from llmd_ctl.profiles import number
+from llmd_ctl.profiles.accelerator import EnvironmentSetting, Scalar
+
+ROLES = (
+    "tensor", "pipeline", "data", "expert", "maxModelLen", "maxSequences", "maxBatchedTokens",
+    "blockSize", "dtype", "kvDtype", "kvBytes", "utilization", "prefixCaching", "revision",
+)  # fmt: skip
+Role = Annotated[str, number.Words(ROLES)]
+FlagType = Literal["str", "int", "float", "bool", "json"]
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One flag as the engine's parser knows it. `nargs` as in argparse."""
+
+    type: FlagType
+    choices: tuple[str, ...] = ()
+    nargs: str | None = None
+    aliases: tuple[str, ...] = ()
+    negatable: bool = False  # whether --no-… exists
+
+
+@dataclass(frozen=True)
+class EngineOverhead:
+    """Time an engine's own code takes on the host."""
+
+    step_us: number.Duration
+    sequence_us: number.Duration
+    request_us: number.Duration
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """The body of an engine profile."""
+
+    version: str
+    description: str
+    launch: tuple[str, ...]  # how it is started, unless an executable is given
+    command: tuple[str, ...]  # what follows, before the settings; see `plan.command`
+    overhead: EngineOverhead
+    flags: Mapping[str, Flag] = field(default_factory=dict)
+    roles: Mapping[Role, str] = field(default_factory=dict)  # what a plan decides, to its flag
+    defaults: Mapping[str, Scalar] = field(default_factory=dict)  # of flags a plan reads
+    assumed: Mapping[Role, Scalar] = field(default_factory=dict)  # of roles without a flag
+    reserved: Mapping[str, str] = field(default_factory=dict)  # flag to why it is not the user's
+    uncounted: Mapping[str, str] = field(default_factory=dict)  # flag to what no plan counts of it
+    not_yet: Mapping[str, str] = field(default_factory=dict)  # flag to what has to be built first
+    env: Mapping[str, EnvironmentSetting] = field(default_factory=dict)
+    local_model_env: Mapping[str, EnvironmentSetting] = field(default_factory=dict)
+    auto_dtype: Mapping[number.Dtype, number.Dtype] = field(
+        default_factory=dict
+    )  # what "auto" makes
+    stands_for: str | None = None  # simulated: the engine whose place on an accelerator it takes
+    weights: Literal["huggingface", "gguf"] = "huggingface"
+    context_times_sequences: bool = False  # the context role holds maxModelLen times maxSequences
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine profile."""
+
+    name: str
+    origin: str
+    spec: EngineSpec
+
+    @cached_property
+    def by_argument(self) -> dict[str, str]:
+        """The flags by the camelCase names they have in `engineArgs`."""
+        return {argument_name(flag): flag for flag in self.spec.flags}
+
+    @cached_property
+    def by_spelling(self) -> dict[str, str]:
+        """The flags by every spelling that names them, `--no-…` apart."""
+        spelt = {flag: flag for flag in self.spec.flags}
+        for flag, known in self.spec.flags.items():
+            spelt.update(dict.fromkeys(known.aliases, flag))
+        return spelt
+
+
+def argument_name(flag: str) -> str:
+    """Return the name of a flag in `engineArgs`: --max-num-seqs is maxNumSeqs."""
+    first, *rest = flag.lstrip("-").split("-")
+    return first + "".join(word.capitalize() for word in rest)

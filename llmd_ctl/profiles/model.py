@@ -1,0 +1,57 @@
+"""What is known of a model: the content of its config.json, and what it is made of.
+
+The types of `kind: ModelProfile`, and `LocalModel`, which `model_files` reads from a disk. What the
+numbers of a config.json mean is `shape`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llmd_ctl.profiles import number
+
+
+class ConfigError(Exception):
+    """A config.json that gives no numbers: `hint` says what to do, `allowed` what is known."""
+
+    def __init__(self, code: str, message: str, *, hint: str | None = None, **more: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.hint = hint
+        self.found: str | None = more.get("found")
+        self.allowed: tuple[str, ...] = tuple(more.get("allowed", ()))
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """The body of a model profile. `weight_bytes` overrides what is counted from the config."""
+
+    config: Mapping[str, Any]
+    source: str
+    description: str = ""
+    weight_bytes: number.Size | None = None
+
+
+@dataclass(frozen=True)
+class ModelProfile:
+    """A model profile; the name is ORG/NAME as Hugging Face has it, or a path."""
+
+    name: str
+    origin: str
+    spec: ModelSpec
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A model on this machine: where it lies, and its configuration as JSON text.
+
+    A folder can hold both forms of the weights. None: that form is not there.
+    """
+
+    path: str | None = None  # the folder that Hugging Face engines are started with
+    config: str | None = None
+    gguf_path: str | None = None
+    gguf_config: str | None = None  # the GGUF header, in the words of a config.json
+    problem: str | None = None  # why something that is there could not be read

@@ -1,0 +1,133 @@
+"""A number that is known: its value, where it comes from, and how far it can be trusted.
+
+Every figure of a profile is one of these, so that a plan can say what it rests on. `Dimension` says
+which units a figure may be written in, what range is possible, and what follows when it is not
+known (null): a missing figure never turns into a guess or a zero without that being said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+Confidence = Literal["high", "medium", "low"]
+RANK: dict[Confidence, int] = {"low": 0, "medium": 1, "high": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """The keys that a map may have."""
+
+    allowed: tuple[str, ...]
+
+
+DTYPES = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4", "mxfp4", "int4")
+Dtype = Annotated[str, Words(DTYPES)]
+Group = Annotated[str, Words(("2", "4", "8", "16", "32", "64"))]  # devices that work together
+
+
+@dataclass(frozen=True)
+class Number:
+    """A figure in its dimension's first unit; `value` None is "not known"."""
+
+    value: float | None
+    source: str = ""
+    confidence: Confidence = "low"
+
+    @property
+    def known(self) -> float:
+        """The value of a figure that cannot be null."""
+        if self.value is None:
+            raise ValueError("a figure that must be known is null")
+        return self.value
+
+    def over(self, default: float) -> float:
+        """Return the value, or `default` where it is not known."""
+        return default if self.value is None else self.value
+
+
+def least(numbers: Iterable[Number]) -> Confidence:
+    """Return the confidence of a result that rests on all of `numbers`."""
+    return min((n.confidence for n in numbers), key=RANK.__getitem__, default="low")
+
+
+@dataclass(frozen=True, eq=False)  # one of a kind, and hashable whatever its units
+class Dimension:
+    """What a figure measures. `units` maps each unit to its size in the first one."""
+
+    name: str
+    units: Mapping[str, float] = field(default_factory=dict)
+    low: float = 0.0
+    high: float = 1e18
+    above_low: bool = False  # whether `low` itself is excluded
+    whole: bool = False
+    null: str | None = None  # what follows from null; None: null is refused
+
+    @property
+    def range(self) -> str:
+        """The allowed range, in words."""
+        unit = f" {next(iter(self.units))}" if self.units else ""
+        start = f"above {self.low:g}" if self.above_low else f"{self.low:g} or more"
+        kind = "a whole number, " if self.whole else ""
+        return f"{kind}{start}, at most {self.high:g}{unit}"
+
+    def allows(self, value: float) -> bool:
+        """Whether a value in the first unit is possible at all."""
+        if self.whole and value != int(value):
+            return False
+        return (self.low < value if self.above_low else self.low <= value) and value <= self.high
+
+
+_BYTES = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_RATE = {"B/s": 1, "GB/s": 1e9, "TB/s": 1e12, "Gbit/s": 1.25e8}
+_FLOPS = {"FLOP/s": 1, "GFLOP/s": 1e9, "TFLOP/s": 1e12, "PFLOP/s": 1e15}
+_TIME = {"us": 1, "ms": 1e3, "s": 1e6}
+_FRACTION = {"low": 0.0, "high": 1.0, "above_low": True}
+
+Memory = Annotated[
+    Number,
+    Dimension(
+        "memory", _BYTES, high=2**50, above_low=True, whole=True,
+        null="on a host the machine's own is taken, as observed; elsewhere nothing is planned",
+    ),
+]  # fmt: skip
+Size = Annotated[Number, Dimension("size", _BYTES, high=2**50, whole=True)]
+Bandwidth = Annotated[Number, Dimension("bandwidth", _RATE, high=1e15, above_low=True)]
+LinkBandwidth = Annotated[
+    Number,
+    Dimension(
+        "bandwidth", _RATE, high=1e15, above_low=True,
+        null="the bytes of collectives are counted as free, and the plan says so",
+    ),
+]  # fmt: skip
+Flops = Annotated[
+    Number,
+    Dimension(
+        "speed", _FLOPS, high=1e18, above_low=True,
+        null="the device computes with weights of this kind at the speed of bf16",
+    ),
+]  # fmt: skip
+Fraction = Annotated[Number, Dimension("fraction", **_FRACTION)]
+Tokens = Annotated[Number, Dimension("tokens", high=1e6)]
+Factor = Annotated[Number, Dimension("factor", high=100, above_low=True)]
+Duration = Annotated[
+    Number, Dimension("duration", _TIME, high=1e9, null="this overhead is counted as 0")
+]
+Seconds = Annotated[Number, Dimension("duration", {"s": 1, "min": 60}, high=1e5, above_low=True)]
+Count = Annotated[Number, Dimension("count", low=1, high=1024, whole=True)]
+Price = Annotated[
+    Number,
+    Dimension("price", {"$/h": 1}, high=1e6, null='the cost is shown as "unknown", never as 0'),
+]
+
+
+def dimension(hint: object) -> Dimension | None:
+    """Return the dimension of an annotated figure's type, or None for any other type."""
+    return next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Dimension)), None)
+
+
+def words(hint: object) -> tuple[str, ...] | None:
+    """Return the keys that an annotated map's keys are limited to, or None for any key."""
+    found = (m.allowed for m in getattr(hint, "__metadata__", ()) if isinstance(m, Words))
+    return next(found, None)

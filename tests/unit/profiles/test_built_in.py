@@ -1,0 +1,119 @@
+"""What comes with llmd-ctl obeys the rules that a user's profile has to obey, and cites."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import llmd_ctl.profiles
+from llmd_ctl.profiles import Catalog, UnknownProfile
+from llmd_ctl.profiles.catalog import BODIES
+from llmd_ctl.profiles.document import Checker
+from llmd_ctl.spec.compose import compose
+from llmd_ctl.spec.findings import Findings
+from llmd_ctl.spec.source import read_source
+
+ROOT = Path(llmd_ctl.profiles.__file__).parent
+FILES = sorted(
+    path
+    for path in ROOT.glob("*/*.yaml")
+    if not path.name.endswith(".flags.yaml") and path.name != "families.yaml"
+)
+ACCELERATORS = (
+    "amd-mi300x", "cpu-x86", "google-tpu-v6e", "intel-gaudi3", "nvidia-h100", "nvidia-l4",
+)  # fmt: skip
+
+
+def figures(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(node, dict):
+        if "value" in node and "unit" in node:
+            yield path, node
+        for key, child in node.items():
+            yield from figures(child, f"{path}.{key}")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_built_in_profile_is_as_strict_as_a_users(path: Path) -> None:
+    source = read_source(path)
+    findings = Findings(source)
+    (document,) = compose(findings)
+    data = document.root.plain()
+    partial = "extends" in data
+    assert Checker(findings, document, partial=partial).check(BODIES[data["kind"]], ("spec",))
+    assert findings.problems() == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_figure_has_a_source_and_a_confidence(path: Path) -> None:
+    findings = Findings(read_source(path))
+    (document,) = compose(findings)
+    for where, figure in figures(document.root.plain()):
+        assert figure.get("source"), where
+        assert figure.get("confidence") in {"high", "medium", "low"}, where
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_what_is_derived_is_not_of_high_confidence(name: str) -> None:
+    findings = Findings(read_source(next(ROOT.glob(f"*/{name}.yaml"))))
+    (document,) = compose(findings)
+    for where, figure in figures(document.root.plain()):
+        if str(figure["source"]).startswith("derived"):
+            assert figure["confidence"] != "high", where
+
+
+def test_the_accelerators_of_the_spine_are_there() -> None:
+    assert Catalog.load().names("AcceleratorProfile") == ACCELERATORS
+    vendors = {Catalog.load().accelerator(name).spec.vendor for name in ACCELERATORS}
+    assert vendors == {"nvidia", "amd", "google", "intel", "cpu"}
+
+
+def test_files_are_named_by_what_they_hold() -> None:
+    for path in FILES:
+        (document,) = compose(Findings(read_source(path)))
+        name = document.root.text("metadata", "name") or ""
+        stem = path.stem.replace("--", "/")
+        assert stem == name or stem.startswith(f"{name}-"), path.name
+
+
+def test_units_are_turned_into_base_units() -> None:
+    h100 = Catalog.load().accelerator("nvidia-h100").spec
+    assert h100.memory_bytes.value == 80 * 2**30
+    assert h100.memory_bandwidth.value == 3.35e12
+    assert h100.flops["bf16"].value == 989e12
+    assert h100.engines["vllm"].startup_seconds.value == 3600
+
+
+def test_an_engine_is_found_with_and_without_its_version() -> None:
+    catalog = Catalog.load()
+    assert catalog.engine("vllm").spec.version == "0.32.0"
+    assert catalog.engine("vllm", "0.32.0").spec.flags["--dtype"].choices
+    with pytest.raises(UnknownProfile):
+        catalog.engine("vllm", "0.1.0")
+
+
+def test_every_role_of_an_engine_names_a_flag_of_its_table() -> None:
+    for name in ("vllm", "llamacpp", "sim"):
+        spec = Catalog.load().engine(name).spec
+        for flag in (
+            *spec.roles.values(),
+            *spec.defaults,
+            *spec.reserved,
+            *spec.not_yet,
+            *spec.uncounted,
+        ):
+            assert flag in spec.flags, (name, flag)
+
+
+def test_every_setting_of_an_accelerator_is_a_flag_of_the_engine() -> None:
+    catalog = Catalog.load()
+    for name in ACCELERATORS:
+        for engine, on in catalog.accelerator(name).spec.engines.items():
+            assert set(on.settings) <= set(catalog.engine(engine).spec.flags), (name, engine)
+
+
+def test_a_flag_has_one_name_in_engine_args() -> None:
+    for name in ("vllm", "llamacpp", "sim"):
+        engine = Catalog.load().engine(name)
+        assert len(engine.by_argument) == len(engine.spec.flags)
+    assert Catalog.load().engine("vllm").by_argument["all2allBackend"] == "--all2all-backend"

@@ -1,0 +1,232 @@
+"""A config.json as numbers, against figures published for the models."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmd_ctl.profiles import Catalog, ConfigError, ModelShape, read_shape
+
+# A small model of each kind, to change single keys of.
+DENSE: dict[str, Any] = {
+    "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 256,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 1000,
+    "max_position_embeddings": 4096, "dtype": "bfloat16", "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+def shape(**changes: Any) -> ModelShape:
+    return read_shape({**DENSE, **changes}, Catalog.load().families)
+
+
+def built_in(name: str) -> ModelShape:
+    catalog = Catalog.load()
+    return read_shape(catalog.model(name).spec.config, catalog.families)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [  # as Hugging Face counts the tensors of the checkpoints
+        ("meta-llama/Llama-3.1-8B-Instruct", 8_030_261_248),
+        ("meta-llama/Llama-3.1-8B", 8_030_261_248),
+        ("Qwen/Qwen3-32B", 32_762_123_264),
+        ("openai/gpt-oss-20b", 20_914_757_184),
+    ],
+)
+def test_parameters_are_counted_exactly(name: str, parameters: int) -> None:
+    assert built_in(name).parameters == parameters
+
+
+def test_plain_weights_take_two_bytes_a_parameter() -> None:
+    model = built_in("Qwen/Qwen3-32B")
+    assert model.weight_bytes == 2 * model.parameters
+
+
+def test_mxfp4_packs_experts_alone() -> None:
+    """13.76 GB, the size of gpt-oss-20b's checkpoint."""
+    model = built_in("openai/gpt-oss-20b")
+    assert model.weight_bytes == 13_761_264_768
+    assert model.weight_dtype == "mxfp4"
+
+
+def test_gpt_oss_has_a_window_on_every_other_layer() -> None:
+    model = built_in("openai/gpt-oss-20b")
+    assert (model.full_layers, model.window_layers, model.window) == (12, 12, 128)
+    assert (model.experts, model.experts_per_token) == (32, 4)
+
+
+def test_a_tied_head_is_counted_once() -> None:
+    assert shape().parameters - shape(tie_word_embeddings=True).parameters == 64 * 1000
+
+
+def test_biases_and_norms_are_counted_where_the_family_has_them() -> None:
+    plain = shape().parameters
+    assert shape(attention_bias=True).parameters - plain == 2 * (64 + 2 * 32 + 64)
+    assert shape(mlp_bias=True).parameters - plain == 2 * (256 * 2 + 64)
+    assert shape(model_type="qwen2").parameters - plain == 2 * (64 + 2 * 32)
+    assert shape(model_type="qwen3").parameters - plain == 2 * 2 * 16
+
+
+def test_head_dim_is_what_the_config_says_else_the_hidden_size_over_the_heads() -> None:
+    assert shape().head_dim == 16
+    assert shape(head_dim=32).head_dim == 32
+
+
+@pytest.mark.parametrize(
+    ("changes", "layers"),
+    [
+        ({}, 0),
+        ({"model_type": "mistral", "sliding_window": 512}, 2),
+        ({"model_type": "mistral", "sliding_window": None}, 0),
+        ({"model_type": "qwen3", "sliding_window": 512, "use_sliding_window": False}, 0),
+        ({"model_type": "qwen3", "sliding_window": 512, "use_sliding_window": True,
+          "max_window_layers": 1}, 1),
+        ({"model_type": "gemma3_text", "sliding_window": 512, "num_hidden_layers": 12}, 10),
+        ({"model_type": "gpt_oss", "sliding_window": 128, "num_local_experts": 4,
+          "num_experts_per_tok": 2,
+          "layer_types": ["full_attention", "full_attention"]}, 0),
+        ({"model_type": "mistral", "sliding_window": 512,
+          "layer_types": ["sliding_attention", "full_attention"]}, 1),
+    ],
+)  # fmt: skip
+def test_window_layers_are_those_of_the_model(changes: dict[str, Any], layers: int) -> None:
+    assert shape(**changes).window_layers == layers
+
+
+@pytest.mark.parametrize(
+    ("rope", "longest"),
+    [
+        (None, 4096),
+        ({"rope_type": "llama3", "factor": 8.0}, 4096),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}, 4096),
+        ({"rope_type": "linear", "factor": 2.0}, 8192),
+        ({"type": "dynamic", "factor": 2.0}, 8192),
+    ],
+)
+def test_the_longest_context_is_the_engines(rope: dict[str, Any] | None, longest: int) -> None:
+    assert shape(rope_scaling=rope).max_positions == longest
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("kv_lora_rank", 512),
+        ("mamba_d_state", 128),
+        ("linear_num_key_heads", 16),
+        ("attention_chunk_size", 8192),
+        ("index_topk", 2048),
+        ("is_encoder_decoder", True),
+        ("vision_config", {"hidden_size": 1}),
+        ("n_shared_experts", 1),
+        ("layer_types", ["full_attention", "linear_attention"]),
+    ],
+)
+def test_a_cache_of_another_kind_is_refused_and_not_guessed(key: str, value: Any) -> None:
+    with pytest.raises(ConfigError) as raised:
+        shape(**{key: value})
+    assert raised.value.code == "LC2031"
+
+
+def test_an_unknown_family_names_the_known_ones() -> None:
+    with pytest.raises(ConfigError) as raised:
+        shape(model_type="rwkv")
+    assert raised.value.code == "LC2032"
+    assert "llama" in raised.value.allowed
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_hidden_layers": None},
+        {"num_hidden_layers": 0},
+        {"num_hidden_layers": "two"},
+        {"num_hidden_layers": True},
+        {"hidden_size": 10**12},
+        {"num_key_value_heads": 3},
+        {"dtype": "int3"},
+    ],
+)
+def test_a_value_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as raised:
+        shape(**changes)
+    assert raised.value.code == "LC2033"
+
+
+@pytest.mark.parametrize(
+    ("packed", "dtype", "per_weight"),
+    [
+        ({"quant_method": "fp8"}, "fp8", 1.0),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8", 1 + 4 / 128**2),
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, "int4", 0.5 + 2.5 / 128),
+        ({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {
+            "num_bits": 8, "type": "float"}}}}, "fp8", 1.0),
+        ({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {
+            "num_bits": 4, "type": "int", "group_size": 32}}}}, "int4", 0.5 + 2 / 32),
+    ],
+)  # fmt: skip
+def test_packed_weights_take_what_their_method_says(
+    packed: dict[str, Any], dtype: str, per_weight: float
+) -> None:
+    model = shape(quantization_config=packed)
+    linear = 2 * (64 * 64 * 2 + 64 * 32 * 2 + 64 * 256 * 3)
+    plain = model.parameters - linear
+    assert model.weight_bytes == pytest.approx(linear * per_weight + plain * 2)
+    assert model.weight_dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        {"quant_method": "quark"},
+        {"quant_method": "awq", "bits": 4},
+        {"quant_method": "compressed-tensors", "config_groups": {}},
+        {"bits": 4},
+    ],
+)
+def test_packing_that_is_not_known_is_refused(packed: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as raised:
+        shape(quantization_config=packed)
+    assert raised.value.code == "LC2031"
+    assert "weightBytes" in str(raised.value.hint)
+
+
+def test_weight_bytes_that_are_given_overrule_what_is_counted() -> None:
+    model = read_shape(DENSE, Catalog.load().families, weight_bytes=10_000.0)
+    assert model.weight_bytes == pytest.approx(10_000)
+    assert model.parameters == shape().parameters
+
+
+KEYS = [
+    *DENSE, "head_dim", "rope_scaling", "rope_parameters", "layer_types", "sliding_window",
+    "max_window_layers", "use_sliding_window", "num_local_experts", "num_experts_per_tok",
+    "quantization_config", "decoder_sparse_step", "attention_bias",
+]  # fmt: skip
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-5, 5), st.integers(), st.floats(), st.text(max_size=5),
+    st.lists(st.sampled_from(["full_attention", "sliding_attention", 3, "x"]), max_size=3),
+    st.fixed_dictionaries(
+        {}, optional={
+            "rope_type": st.sampled_from(["linear", "yarn", 3]), "factor": st.floats() | st.text(),
+            "quant_method": st.sampled_from(["fp8", "awq", "mxfp4", "compressed-tensors", 3]),
+            "bits": st.integers(-1, 9), "group_size": st.integers(-1, 9) | st.none(),
+            "weight_block_size": st.lists(st.integers(-1, 3), max_size=3),
+            "config_groups": st.dictionaries(st.text(max_size=2), st.integers(), max_size=2)
+            | st.lists(st.integers(), max_size=2),
+        },
+    ),
+)  # fmt: skip
+
+
+@given(
+    st.sampled_from(["llama", "mistral", "qwen3", "gpt_oss", "gemma2"]),
+    st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4),
+)
+def test_no_config_breaks_the_reader(family: str, changes: dict[str, Any]) -> None:
+    try:
+        model = shape(**{"model_type": family, **changes})
+    except ConfigError:
+        return
+    assert 0 < model.weight_bytes < float("inf")
+    assert 0 < model.max_positions <= 10**9
+    assert 0 <= model.window_layers <= model.layers

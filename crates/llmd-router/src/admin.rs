@@ -1,0 +1,121 @@
+//! The admin port: health, readiness, metrics, status, and probes.
+//!
+//! What changes state (a probe sends a request) needs the key. Runs on the control thread, so it
+//! answers whatever the data port is busy with.
+
+mod probe;
+mod status;
+
+use crate::error::{Failure, Kind};
+use crate::metrics::EndpointGauges;
+use crate::pool::label;
+use crate::router::Router;
+use crate::stream::{self, Reply};
+use crate::tasks;
+use crate::upstream::Upstream;
+use crate::worker::Worker;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+
+/// For a client to send the head of a request.
+const HEADER: Duration = Duration::from_secs(10);
+/// After an accept that failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves until aborted.
+pub(crate) async fn serve(listener: TcpListener, router: Arc<Router>, upstream: Rc<Upstream>) {
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                tasks::spawn(connection(socket, Worker::new(&router, &upstream)));
+            }
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+async fn connection(socket: TcpStream, worker: Worker) {
+    let service = service_fn(move |request| {
+        let worker = worker.clone();
+        async move { Ok::<_, Infallible>(respond(&worker, request).await) }
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER)
+        .serve_connection(TokioIo::new(socket), service);
+    // An error is the client's: it left, or spoke no HTTP.
+    let _ = serving.await;
+}
+
+async fn respond(worker: &Worker, request: Request<Incoming>) -> Response<Reply> {
+    let router = &worker.router;
+    let get = matches!(*request.method(), Method::GET | Method::HEAD);
+    match (get, request.uri().path()) {
+        (true, "/healthz") => text(StatusCode::OK, "ok\n".into()),
+        (true, "/readyz") if router.ready() => text(StatusCode::OK, "ready\n".into()),
+        (true, "/readyz") => text(StatusCode::SERVICE_UNAVAILABLE, not_ready(router)),
+        (true, "/metrics") => text(StatusCode::OK, metrics(router)),
+        (true, "/status") => stream::json(StatusCode::OK, status::document(router).to_string()),
+        (false, "/probe") if request.method() == Method::POST => {
+            probe::answer(worker, request).await
+        }
+        (_, "/healthz" | "/readyz" | "/metrics" | "/status") => wrong_method("GET, HEAD"),
+        (_, "/probe") => wrong_method("POST"),
+        (_, path) => stream::error(&Failure::new(Kind::UnknownPath, format!("no path {path:?}"))),
+    }
+}
+
+fn wrong_method(allowed: &'static str) -> Response<Reply> {
+    let failure = Failure::new(Kind::WrongMethod, format!("use {allowed}"));
+    stream::error(&Failure { allow: Some(allowed), ..failure })
+}
+
+fn text(status: StatusCode, text: String) -> Response<Reply> {
+    let mut response = Response::new(Reply::Whole(Full::from(text)));
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    response
+}
+
+fn not_ready(router: &Router) -> String {
+    if router.draining() {
+        return "draining\n".into();
+    }
+    let table = router.table();
+    let empty = table.pools.iter().filter(|pool| pool.joined().is_empty());
+    let names: Vec<&str> = empty.map(|pool| &*pool.name).collect();
+    format!("no endpoint for: {}\n", names.join(", "))
+}
+
+fn metrics(router: &Router) -> String {
+    let table = router.table();
+    let mut gauges = Vec::new();
+    for pool in &table.pools {
+        let overview = pool.overview();
+        for (endpoint, index) in &overview.members {
+            let known = overview.status.endpoints.iter().find(|known| Some(known.index) == *index);
+            let Some(known) = known else { continue };
+            let reported = known.reported;
+            let values = EndpointGauges {
+                inflight_requests: known.inflight_requests.into(),
+                inflight_tokens: known.inflight_tokens,
+                running: reported.and_then(|load| load.running).map(f64::from),
+                waiting: reported.and_then(|load| load.waiting).map(f64::from),
+                kv_usage: reported.and_then(|load| load.kv_usage),
+                age: known.reported_age.map(llmd_types::Micros::as_seconds),
+            };
+            gauges.push((label(&pool.name, endpoint), values));
+        }
+    }
+    router.metrics.page(router.open(), &gauges)
+}

@@ -1,0 +1,154 @@
+//! `POST /probe`: one completion of one token through the data path to one endpoint.
+//!
+//! The controller's proof that an endpoint really answers. An endpoint that is still starting
+//! gets it too: it is not the scheduler's yet, so the request goes there past it.
+
+use crate::body;
+use crate::endpoint::Endpoint;
+use crate::flight::Flight;
+use crate::headers;
+use crate::phases;
+use crate::pool::Pool;
+use crate::stream::{self, Reply};
+use crate::worker::Worker;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Body, Incoming};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// For one probe; an engine's first request, after a cold start, can be slow.
+const TIMEOUT: Duration = Duration::from_secs(110);
+/// Longest body of a probe's request and answer that is read.
+const BODY_MAX: usize = 1 << 20;
+const PATH: &str = "/v1/completions";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    model: String,
+    endpoint: String,
+}
+
+/// Answers a request for a probe.
+pub(super) async fn answer(worker: &Worker, request: Request<Incoming>) -> Response<Reply> {
+    let table = worker.router.table();
+    let Some(key) = &table.admin_key else {
+        return refuse(StatusCode::FORBIDDEN, "no adminKeyFile is configured");
+    };
+    if !authorized(request.headers(), key) {
+        return refuse(StatusCode::UNAUTHORIZED, "the key is missing or wrong");
+    }
+    let Ok(read) = Limited::new(request.into_body(), BODY_MAX).collect().await else {
+        return refuse(StatusCode::BAD_REQUEST, "the body cannot be read");
+    };
+    let wanted: Wanted = match serde_json::from_slice(&read.to_bytes()) {
+        Ok(wanted) => wanted,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
+    };
+    let Some(pool) = table.pool(&wanted.model) else {
+        return refuse(StatusCode::NOT_FOUND, &format!("no model {:?}", wanted.model));
+    };
+    let Some((endpoint, joined)) = pool.endpoint(&wanted.endpoint) else {
+        return refuse(StatusCode::NOT_FOUND, &format!("no endpoint {:?}", wanted.endpoint));
+    };
+    let begun = Instant::now();
+    let probing = async {
+        if joined {
+            placed(worker, pool, &endpoint).await
+        } else {
+            direct(worker, pool, &endpoint).await
+        }
+    };
+    let outcome = tokio::time::timeout(TIMEOUT, probing).await;
+    let outcome = outcome.unwrap_or_else(|_| Err("no answer in time".into()));
+    match outcome {
+        Ok(simulated) => {
+            let latency = begun.elapsed().as_secs_f64() * 1e3;
+            let body = json!({"ok": true, "latencyMs": latency, "simulated": simulated});
+            stream::json(StatusCode::OK, body.to_string())
+        }
+        Err(reason) => refuse(StatusCode::BAD_GATEWAY, &reason),
+    }
+}
+
+fn refuse(status: StatusCode, reason: &str) -> Response<Reply> {
+    stream::json(status, json!({"ok": false, "reason": reason}).to_string())
+}
+
+/// Compares in a time that does not tell how much of the key was right.
+fn authorized(headers: &HeaderMap, key: &str) -> bool {
+    let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let Some(given) = value.and_then(|value| value.strip_prefix("Bearer ")) else { return false };
+    let mut different = given.len() ^ key.len();
+    for (at, byte) in key.bytes().enumerate() {
+        let other = given.as_bytes().get(at).copied().unwrap_or(!byte);
+        different |= usize::from(byte ^ other);
+    }
+    std::hint::black_box(different) == 0
+}
+
+fn ask(pool: &Pool) -> Bytes {
+    let ask = json!({"model": &*pool.name, "prompt": "ping", "max_tokens": 1, "stream": false});
+    Bytes::from(ask.to_string())
+}
+
+/// Through all phases, placed on that endpoint.
+async fn placed(worker: &Worker, pool: &Pool, endpoint: &Endpoint) -> Result<bool, String> {
+    let mut request = Request::new(());
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = Uri::from_static(PATH);
+    let json = HeaderValue::from_static("application/json");
+    request.headers_mut().insert(header::CONTENT_TYPE, json);
+    let (head, ()) = request.into_parts();
+    let flight = Flight::begin(&worker.router, &head.headers);
+    let name = Some(endpoint.known.name.as_str());
+    let response = phases::complete(worker, flight, &head, ask(pool), name)
+        .await
+        .map_err(|(_, failure)| failure.message)?;
+    judge(response, endpoint).await
+}
+
+/// Past the scheduler.
+async fn direct(worker: &Worker, pool: &Pool, endpoint: &Endpoint) -> Result<bool, String> {
+    let mut sent = ask(pool);
+    if let Some(name) = &endpoint.variant.served_name {
+        let read = body::parse(&sent).map_err(|failure| failure.message)?;
+        sent = body::rename(&sent, &read.model_span, name);
+    }
+    let mut request = Request::new(Full::new(sent));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = Uri::from_static(PATH);
+    let json = HeaderValue::from_static("application/json");
+    request.headers_mut().insert(header::CONTENT_TYPE, json);
+    request.headers_mut().insert(header::HOST, endpoint.authority.clone());
+    let connect = worker.router.table().config.limits.connect();
+    let answer = worker.upstream.send(endpoint, request, connect, || {}).await;
+    let answer = answer.map_err(|failure| failure.message)?;
+    let _until_read = answer.lease;
+    judge(answer.response, endpoint).await
+}
+
+/// Whether an answer is one, and whether it says that it is simulated.
+async fn judge<B>(response: Response<B>, endpoint: &Endpoint) -> Result<bool, String>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (head, body) = response.into_parts();
+    let body = Limited::new(body, BODY_MAX).collect().await.map_err(|error| error.to_string())?;
+    if !head.status.is_success() {
+        let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+        let text: String = text.chars().take(200).collect();
+        return Err(format!("status {}: {text}", head.status.as_u16()));
+    }
+    let answer: Value = serde_json::from_slice(&body.to_bytes())
+        .map_err(|error| format!("the answer is not JSON: {error}"))?;
+    if answer.get("choices").is_none() {
+        return Err("the answer has no choices".into());
+    }
+    let said = head.headers.get(headers::SIMULATED).is_some_and(|value| value == "true");
+    Ok(said || endpoint.variant.simulated)
+}

@@ -1,0 +1,140 @@
+//! `GET /status`: all that the router knows, as one JSON document.
+
+use crate::endpoint::Endpoint;
+use crate::pool::{Overview, Pool};
+use crate::router::Router;
+use llmd_discovery::State as Lifecycle;
+use llmd_sched::{EndpointState, EndpointStatus};
+use serde_json::{Value, json};
+
+/// The document.
+pub(super) fn document(router: &Router) -> Value {
+    let table = router.table();
+    let loaded = table.loaded_at.duration_since(std::time::UNIX_EPOCH);
+    let loaded = loaded.map_or(0, |since| since.as_millis() as u64);
+    let models: Vec<Value> = table.pools.iter().map(|pool| model(pool)).collect();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "fleet": table.config.fleet,
+        "ready": router.ready(),
+        "draining": router.draining(),
+        "openRequests": router.open(),
+        "config": {"loadedAt": rfc3339(loaded), "error": router.config_error()},
+        "models": models,
+    })
+}
+
+fn model(pool: &Pool) -> Value {
+    let overview = pool.overview();
+    let mut endpoints: Vec<Value> = overview
+        .members
+        .iter()
+        .map(|(known, index)| {
+            let sched = overview.status.endpoints.iter().find(|e| Some(e.index) == *index);
+            endpoint(known, sched)
+        })
+        .collect();
+    endpoints.extend(leaving(&overview));
+    json!({
+        "name": &*pool.name,
+        "aliases": overview.model.aliases,
+        "scheduler": overview.status.scheduler.name(),
+        "bytesPerToken": overview.status.bytes_per_token,
+        "requests": overview.status.requests,
+        "indexEntries": overview.status.index_entries,
+        "problems": overview.problems,
+        "endpoints": endpoints,
+    })
+}
+
+/// Endpoints that discovery names no more and whose last requests still run.
+fn leaving(overview: &Overview) -> Vec<Value> {
+    let named = |status: &&EndpointStatus| {
+        !overview.members.iter().any(|(_, index)| *index == Some(status.index))
+    };
+    let left = overview.status.endpoints.iter().filter(named);
+    left.map(|status| {
+        json!({
+            "name": &*status.name, "address": null, "variant": &*status.variant,
+            "accelerator": null, "simulated": null, "state": "down",
+            "inflightRequests": status.inflight_requests,
+            "inflightTokens": status.inflight_tokens,
+        })
+    })
+    .collect()
+}
+
+fn endpoint(endpoint: &Endpoint, sched: Option<&EndpointStatus>) -> Value {
+    let (known, variant) = (&endpoint.known, &endpoint.variant);
+    let reported = sched.and_then(|sched| sched.reported);
+    let mut accelerator = Some(variant.accelerator.as_str()).filter(|name| !name.is_empty());
+    if accelerator.is_none() {
+        accelerator = known.profile.as_deref().or(known.accelerator.as_deref());
+    }
+    json!({
+        "name": known.name,
+        "address": format!("{}:{}", known.address, known.port),
+        "variant": Some(&*variant.name).filter(|name| !name.is_empty()),
+        "accelerator": accelerator,
+        "role": known.role,
+        "simulated": variant.simulated,
+        "state": state(endpoint, sched),
+        "profile": if sched.is_some_and(|sched| sched.profile_known) { "known" } else { "neutral" },
+        "inflightRequests": sched.map_or(0, |sched| sched.inflight_requests),
+        "inflightTokens": sched.map_or(0, |sched| sched.inflight_tokens),
+        "reportedRunning": reported.and_then(|load| load.running),
+        "reportedWaiting": reported.and_then(|load| load.waiting),
+        "reportedKvUsage": reported.and_then(|load| load.kv_usage),
+        "reportedAgeMs": sched.and_then(|sched| sched.reported_age).map(|age| age.0 / 1_000),
+        "prefillCorrection": sched.map(|sched| sched.prefill_correction),
+        "stepCorrection": sched.map(|sched| sched.step_correction),
+        "picks": sched.map_or(0, |sched| sched.picks),
+        "failures": sched.map_or(0, |sched| sched.failures),
+        "degraded": sched.map_or(&[][..], |sched| &sched.degraded),
+        "revision": known.revision,
+    })
+}
+
+/// Down: the last connection to it failed. It stays in the pool all the same; a request that
+/// is placed there goes to another endpoint.
+fn state(endpoint: &Endpoint, sched: Option<&EndpointStatus>) -> &'static str {
+    match (endpoint.known.state, sched.map(|sched| sched.state)) {
+        (Lifecycle::Starting, _) => "starting",
+        (Lifecycle::Draining, _) | (_, Some(EndpointState::Draining)) => "draining",
+        _ if !endpoint.reachable() => "down",
+        _ => "ready",
+    }
+}
+
+/// Milliseconds since 1970 as UTC text (days by Howard Hinnant's civil calendar).
+fn rfc3339(unix_ms: u64) -> String {
+    let (days, of_day) = (unix_ms / 86_400_000, unix_ms % 86_400_000);
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, year) = if month < 10 { (month + 3, year) } else { (month - 9, year + 1) };
+    let seconds = of_day / 1_000;
+    format!(
+        "{:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
+        year + era * 400,
+        seconds / 3_600,
+        seconds / 60 % 60,
+        seconds % 60,
+        of_day % 1_000
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rfc3339;
+
+    #[test]
+    fn times_are_utc_text() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(rfc3339(951_826_559_001), "2000-02-29T12:15:59.001Z");
+        assert_eq!(rfc3339(1_796_083_199_999), "2026-11-30T23:59:59.999Z");
+    }
+}

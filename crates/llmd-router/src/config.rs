@@ -1,0 +1,332 @@
+//! `router.yaml`: its schema, its defaults and what makes it wrong. The only owner of both.
+//!
+//! Read at the start, on SIGHUP and when the file changes ([`crate::reload`]). Unknown keys are
+//! refused with their path. All that is wrong with a well-formed file is told in one go. It
+//! reads that file and no other: sources and keys are opened by those who use them.
+
+use crate::error::ConfigError;
+use llmd_types::{Objective, ReplicaFacts, Slo};
+use serde::Deserialize;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The whole file.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Config {
+    /// Of the schema; 1.
+    pub version: u32,
+    /// The fleet's name, for logs and traces.
+    #[serde(default)]
+    pub fleet: String,
+    /// Where the router listens.
+    #[serde(default)]
+    pub listen: Listen,
+    /// A file with the key for admin calls that change state; without it they are refused.
+    #[serde(default)]
+    pub admin_key_file: Option<PathBuf>,
+    /// Sizes and times.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Attempts.
+    #[serde(default)]
+    pub retry: Retry,
+    /// Reading the engines' metrics.
+    #[serde(default)]
+    pub scrape: Scrape,
+    /// Where spans go; none are made without it.
+    #[serde(default)]
+    pub traces: Option<Traces>,
+    /// What is served.
+    #[serde(default)]
+    pub models: Vec<Model>,
+}
+
+/// Socket addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Listen {
+    /// The `OpenAI` API.
+    pub data: SocketAddr,
+    /// Metrics, health, readiness, status.
+    pub admin: SocketAddr,
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        let on = |port| SocketAddr::new(IpAddr::from([127, 0, 0, 1]), port);
+        Self { data: on(8000), admin: on(9090) }
+    }
+}
+
+/// Sizes and times of a request. 0 is refused: a limit that is wanted off is set high.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Limits {
+    /// Largest request body.
+    pub body_bytes: u64,
+    /// For a client to send a request's head, and then its body without a pause this long.
+    pub header_ms: u64,
+    /// To connect to an endpoint.
+    pub connect_ms: u64,
+    /// From sending a request to the first byte of the answer's body.
+    pub first_byte_ms: u64,
+    /// Between two pieces of an answer.
+    pub idle_ms: u64,
+    /// For a request in all, retries included.
+    pub total_ms: u64,
+    /// From SIGTERM until what still runs is cut.
+    pub drain_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 64 << 20,
+            header_ms: 10_000,
+            connect_ms: 1_000,
+            first_byte_ms: 300_000,
+            idle_ms: 60_000,
+            total_ms: 3_600_000,
+            drain_ms: 30_000,
+        }
+    }
+}
+
+/// What happens after a failed attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Retry {
+    /// Attempts in all, each at another endpoint.
+    pub attempts: u32,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { attempts: 3 }
+    }
+}
+
+/// How often the engines' metrics are read.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Scrape {
+    /// Between two readings of one endpoint.
+    pub interval_ms: u64,
+    /// For one reading.
+    pub timeout_ms: u64,
+}
+
+impl Default for Scrape {
+    fn default() -> Self {
+        Self { interval_ms: 200, timeout_ms: 1_000 }
+    }
+}
+
+/// Where spans go.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Traces {
+    /// The collector, as `http://host:port`.
+    pub otlp: String,
+    /// How it is spoken to.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// Share of requests that begin a trace; a client's own decision goes before it.
+    #[serde(default = "all")]
+    pub sample_ratio: f64,
+}
+
+fn all() -> f64 {
+    1.0
+}
+
+/// An OTLP transport.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Protocol {
+    /// Protobuf in HTTP POSTs (port 4318 by custom).
+    #[default]
+    #[serde(rename = "http/protobuf")]
+    Http,
+    /// gRPC (port 4317 by custom).
+    #[serde(rename = "grpc")]
+    Grpc,
+}
+
+/// One logical model.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Model {
+    /// The served name.
+    pub name: String,
+    /// Other names for it.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// What requests are placed for.
+    #[serde(default)]
+    pub objective: Objective,
+    /// How an endpoint is chosen.
+    #[serde(default)]
+    pub scheduler: Scheduler,
+    /// The promised service level.
+    #[serde(default)]
+    pub slo: Slo,
+    /// Of the random choices; for tests.
+    #[serde(default)]
+    pub seed: Option<u64>,
+    /// Client credentials go on to the engines.
+    #[serde(default)]
+    pub passthrough: bool,
+    /// The ways in which it is served.
+    #[serde(default)]
+    pub variants: Vec<Variant>,
+    /// Where its endpoints are learnt from.
+    #[serde(default)]
+    pub sources: Vec<Source>,
+}
+
+/// The rules by which an endpoint is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// The earliest expected finish.
+    #[default]
+    ExpectedFinish,
+    /// In turn.
+    RoundRobin,
+    /// By lot.
+    Random,
+    /// Fewest requests in flight.
+    LeastRequest,
+    /// The scorers and weights that llm-d uses when nothing is configured.
+    LlmDDefault,
+}
+
+impl Scheduler {
+    /// The name as it is configured.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ExpectedFinish => "expected-finish",
+            Self::RoundRobin => "round-robin",
+            Self::Random => "random",
+            Self::LeastRequest => "least-request",
+            Self::LlmDDefault => "llm-d-default",
+        }
+    }
+}
+
+/// One way to serve a model.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Variant {
+    /// Unique in its model.
+    pub name: String,
+    /// The accelerator's profile.
+    #[serde(default)]
+    pub accelerator: String,
+    /// The engine's name.
+    #[serde(default)]
+    pub engine: String,
+    /// Whether its engines are simulated.
+    #[serde(default)]
+    pub simulated: bool,
+    /// The name its engines know the model by, where it is another one.
+    #[serde(default)]
+    pub served_name: Option<String>,
+    /// What a replica of it can do; without it the scheduler learns from a neutral prior.
+    #[serde(default)]
+    pub facts: Option<ReplicaFacts>,
+}
+
+/// Where endpoints are learnt from.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "kind", deny_unknown_fields)]
+pub enum Source {
+    /// Written here.
+    Static {
+        /// The endpoints.
+        endpoints: Vec<StaticEndpoint>,
+    },
+    /// llm-d's `endpoints.yaml`.
+    File {
+        /// The file; relative to `router.yaml`.
+        path: PathBuf,
+    },
+    /// The controller's `replicas.json`.
+    Process {
+        /// The file; relative to `router.yaml`.
+        path: PathBuf,
+    },
+}
+
+/// An endpoint written in the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StaticEndpoint {
+    /// Unique in its model.
+    pub name: String,
+    /// A host name or an IP address.
+    pub address: String,
+    /// TCP port.
+    pub port: u16,
+    /// The variant it belongs to.
+    #[serde(default)]
+    pub variant: Option<String>,
+}
+
+impl Limits {
+    /// To connect to an endpoint.
+    pub fn connect(&self) -> Duration {
+        Duration::from_millis(self.connect_ms)
+    }
+}
+
+/// Longest file that is read.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+impl Config {
+    /// Reads, checks, and makes the paths in it absolute or relative to the caller.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let unreadable = |reason: String| ConfigError { file: path.into(), problems: vec![reason] };
+        let size = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
+        if size > MAX_FILE_BYTES {
+            return Err(unreadable(format!("larger than {MAX_FILE_BYTES} bytes")));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+        let mut config =
+            Self::parse(&text).map_err(|problems| ConfigError { file: path.into(), problems })?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        config.resolve(folder);
+        Ok(config)
+    }
+
+    /// Reads a text; the error is every problem in it, each with its path.
+    pub fn parse(text: &str) -> Result<Self, Vec<String>> {
+        let document = serde_yaml_ng::Deserializer::from_str(text);
+        let config: Self = serde_path_to_error::deserialize(document).map_err(|error| {
+            let path = error.path().to_string();
+            let place = if path == "." { String::new() } else { format!("{path}: ") };
+            vec![format!("{place}{}", error.inner())]
+        })?;
+        let problems = check::problems(&config);
+        if problems.is_empty() { Ok(config) } else { Err(problems) }
+    }
+
+    fn resolve(&mut self, folder: &Path) {
+        if let Some(file) = &mut self.admin_key_file {
+            *file = folder.join(&file);
+        }
+        for source in self.models.iter_mut().flat_map(|model| &mut model.sources) {
+            if let Source::File { path } | Source::Process { path } = source {
+                *path = folder.join(&path);
+            }
+        }
+    }
+}
+
+mod check;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+use super::*;
+
+const MINIMAL: &str = "version: 1\n";
+
+fn problems(text: &str) -> Vec<String> {
+    Config::parse(text).unwrap_err()
+}
+
+#[test]
+fn what_is_not_said_has_these_defaults() {
+    let config = Config::parse(MINIMAL).unwrap();
+    assert_eq!(config.listen.data.to_string(), "127.0.0.1:8000");
+    assert_eq!(config.listen.admin.to_string(), "127.0.0.1:9090");
+    assert_eq!(config.limits.body_bytes, 67_108_864);
+    assert_eq!(config.limits.header_ms, 10_000);
+    assert_eq!(config.limits.connect_ms, 1_000);
+    assert_eq!(config.limits.first_byte_ms, 300_000);
+    assert_eq!(config.limits.idle_ms, 60_000);
+    assert_eq!(config.limits.total_ms, 3_600_000);
+    assert_eq!(config.limits.drain_ms, 30_000);
+    assert_eq!(config.retry.attempts, 3);
+    assert_eq!((config.scrape.interval_ms, config.scrape.timeout_ms), (200, 1_000));
+    assert_eq!(config.traces, None);
+}
+
+#[test]
+fn every_field_of_the_schema_is_read() {
+    let facts = serde_json::to_string(&ReplicaFacts::neutral()).unwrap();
+    let text = format!(
+        "version: 1
+fleet: prod
+listen: {{data: \"0.0.0.0:1\", admin: \"0.0.0.0:2\"}}
+adminKeyFile: key
+limits: {{bodyBytes: 1, headerMs: 2, connectMs: 3, firstByteMs: 4, idleMs: 5, totalMs: 6,
+  drainMs: 7}}
+retry: {{attempts: 2}}
+scrape: {{intervalMs: 100, timeoutMs: 200}}
+traces: {{otlp: \"http://127.0.0.1:4317\", protocol: grpc, sampleRatio: 0.5}}
+models:
+- name: chat
+  aliases: [assistant]
+  objective: cost
+  scheduler: llm-d-default
+  slo: {{ttftUs: 800000}}
+  seed: 7
+  passthrough: true
+  variants:
+  - {{name: h, accelerator: nvidia-h100, engine: vllm, simulated: true, servedName: x,
+     facts: {facts}}}
+  sources:
+  - {{kind: static, endpoints: [{{name: e, address: 127.0.0.1, port: 18000, variant: h}}]}}
+  - {{kind: file, path: endpoints.yaml}}
+  - {{kind: process, path: replicas.json}}
+"
+    );
+    let mut config = Config::parse(&text).unwrap();
+    assert_eq!(config.models[0].scheduler, Scheduler::LlmDDefault);
+    assert_eq!(config.traces.as_ref().unwrap().protocol, Protocol::Grpc);
+    config.resolve(Path::new("/etc/router"));
+    assert_eq!(config.admin_key_file, Some("/etc/router/key".into()));
+    let path = PathBuf::from("/etc/router/endpoints.yaml");
+    assert_eq!(config.models[0].sources[1], Source::File { path });
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_path() {
+    let text = "version: 1\nmodels:\n- name: a\n  variants:\n  - {name: v, sped: 1}\n";
+    let problem = problems(text).remove(0);
+    assert!(problem.contains("models[0].variants[0]"), "{problem}");
+    assert!(problem.contains("sped"), "{problem}");
+    assert!(problems("version: 1\nextra: 1\n")[0].contains("extra"));
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let text = "version: 2
+limits: {idleMs: 0}
+traces: {otlp: \"ftp://x\", sampleRatio: 2}
+models:
+- {name: a, aliases: [b]}
+- name: b
+  variants: [{name: v}, {name: v, servedName: \"\"}]
+  sources:
+  - {kind: static, endpoints: [{name: e, address: h, port: 0, variant: w}]}
+";
+    let problems = problems(text);
+    let wanted = [
+        "version: is 2",
+        "limits.idleMs",
+        "traces.sampleRatio",
+        "traces.otlp",
+        "models[1]: \"b\" is a name",
+        "models[1].variants[1].name",
+        "models[1].variants[1].servedName",
+        "models[1].sources[0].endpoints[0]: needs",
+        "models[1].sources[0].endpoints[0].variant: \"w\" is not one of [\"v\"]",
+    ];
+    for wanted in wanted {
+        assert!(problems.iter().any(|p| p.contains(wanted)), "{wanted} not in {problems:?}");
+    }
+    assert_eq!(problems.len(), wanted.len(), "{problems:?}");
+}
+
+#[test]
+fn impossible_facts_are_named_by_variant_and_field() {
+    let mut facts = ReplicaFacts::neutral();
+    facts.speed = 0.0;
+    let facts = serde_json::to_string(&facts).unwrap();
+    let text =
+        format!("version: 1\nmodels: [{{name: a, variants: [{{name: v, facts: {facts}}}]}}]\n");
+    assert!(problems(&text)[0].starts_with("models[0].variants[0].facts.speed"));
+}
+
+#[test]
+fn what_is_no_yaml_is_refused_with_a_line() {
+    assert!(problems("version: [")[0].contains("line"));
+}

@@ -1,0 +1,281 @@
+//! The router as a whole: start, reload, drain, end.
+//!
+//! One thread of its own runs all that is not a client's request: accepting, the admin port,
+//! discovery, scraping, reloads. [`crate::router_main`] turns signals into its commands; tests
+//! use it in process.
+
+use crate::admin;
+use crate::error::StartError;
+use crate::metrics::Metrics;
+use crate::reload::{self, Followed};
+use crate::router::Router;
+use crate::scrape;
+use crate::server::{Cores, Stop};
+use crate::tasks;
+use crate::upstream::Upstream;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::LocalSet;
+
+/// How long there must be no request before the listener closes on the way out: requests that
+/// were sent before anyone saw that we are not ready are still on their way.
+const QUIET: Duration = Duration::from_millis(200);
+/// How often the way out is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+/// For the last connections to end after everything was cut.
+const CUT_GRACE: Duration = Duration::from_secs(1);
+
+/// What a running router can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Read the configuration again.
+    Reload,
+    /// Finish what runs and end.
+    Drain,
+    /// End now.
+    Cut,
+}
+
+/// A running router.
+#[derive(Debug)]
+pub struct Running {
+    /// Where the API is.
+    pub data: SocketAddr,
+    /// Where the admin port is.
+    pub admin: SocketAddr,
+    router: Arc<Router>,
+    commands: mpsc::Sender<Command>,
+    thread: JoinHandle<u64>,
+}
+
+impl Running {
+    /// Sends commands from elsewhere, a signal handler say.
+    pub fn commands(&self) -> mpsc::Sender<Command> {
+        self.commands.clone()
+    }
+
+    /// Tells it something; without effect once it has ended.
+    pub fn tell(&self, command: Command) {
+        let _ = self.commands.try_send(command);
+    }
+
+    /// Requests that it is working on.
+    pub fn open(&self) -> i64 {
+        self.router.open()
+    }
+
+    /// Waits for its end: the number of requests that were cut.
+    pub fn wait(self) -> u64 {
+        self.thread.join().unwrap_or(0)
+    }
+}
+
+struct Sockets {
+    data: std::net::TcpListener,
+    admin: std::net::TcpListener,
+}
+
+/// Starts a router; it serves when this returns.
+pub fn start(path: &Path) -> Result<Running, StartError> {
+    let (ready, started) = std::sync::mpsc::channel();
+    let (commands, received) = mpsc::channel(8);
+    let (file, sender) = (path.to_owned(), commands.clone());
+    let run = move || {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(cause) => {
+                let _ = ready.send(Err(system("runtime", cause)));
+                return 0;
+            }
+        };
+        let local = LocalSet::new();
+        local.block_on(&runtime, async move {
+            match assemble(&file) {
+                Ok((control, sockets)) => {
+                    let shared = Arc::clone(&control.router);
+                    let addresses = (sockets.data.local_addr(), sockets.admin.local_addr());
+                    control
+                        .run(sockets, received, sender, || {
+                            let _ = ready.send(Ok((shared, addresses)));
+                        })
+                        .await
+                }
+                Err(error) => {
+                    let _ = ready.send(Err(error));
+                    0
+                }
+            }
+        })
+    };
+    let thread = std::thread::Builder::new().name("control".into()).spawn(run);
+    let thread = thread.map_err(|cause| system("thread", cause))?;
+    let gone = || system("control thread", io::Error::other("it ended at its start"));
+    let (router, (data, admin)) = started.recv().map_err(|_| gone())??;
+    let (data, admin) = (
+        data.map_err(|cause| system("listen.data", cause))?,
+        admin.map_err(|cause| system("listen.admin", cause))?,
+    );
+    Ok(Running { data, admin, router, commands, thread })
+}
+
+fn system(what: &str, cause: io::Error) -> StartError {
+    StartError::System { what: what.to_owned(), cause }
+}
+
+/// What the control thread owns.
+struct Control {
+    file: PathBuf,
+    router: Arc<Router>,
+    followed: Followed,
+    stop: watch::Sender<Stop>,
+    cores: Cores,
+}
+
+fn assemble(file: &Path) -> Result<(Control, Sockets), StartError> {
+    let (zero, metrics) = (Instant::now(), Arc::new(Metrics::new()));
+    let mut followed = Followed::default();
+    let prepared = reload::prepare(file, None, &followed)?;
+    let table = reload::build(prepared, None, &mut followed, &metrics, zero);
+    let sockets = Sockets {
+        data: listen("listen.data", table.config.listen.data)?,
+        admin: listen("listen.admin", table.config.listen.admin)?,
+    };
+    let router = Arc::new(Router::new(zero, metrics, table));
+    let (stop, stopped) = watch::channel(Stop::Run);
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = Cores::start(count, &router, &stopped).map_err(|cause| system("thread", cause))?;
+    Ok((Control { file: file.to_owned(), router, followed, stop, cores }, sockets))
+}
+
+fn listen(what: &str, address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
+    let listener = std::net::TcpListener::bind(address)
+        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+    listener.map_err(|cause| system(&format!("{what} {address}"), cause))
+}
+
+impl Control {
+    /// Serves until told to end; returns the number of requests that were cut.
+    async fn run(
+        mut self,
+        sockets: Sockets,
+        mut commands: mpsc::Receiver<Command>,
+        sender: mpsc::Sender<Command>,
+        ready: impl FnOnce(),
+    ) -> u64 {
+        let (Ok(data), Ok(admin)) =
+            (TcpListener::from_std(sockets.data), TcpListener::from_std(sockets.admin))
+        else {
+            return 0;
+        };
+        let upstream = Rc::new(Upstream::default());
+        tasks::spawn(admin::serve(admin, Arc::clone(&self.router), Rc::clone(&upstream)));
+        tasks::spawn(scrape::run(Arc::clone(&self.router), upstream));
+        reload::watch_file(self.file.clone(), sender);
+        ready();
+        loop {
+            let command = tokio::select! {
+                () = self.cores.deal(&data) => continue,
+                command = commands.recv() => command,
+            };
+            let router = Arc::clone(&self.router);
+            let cut = match command {
+                Some(Command::Reload) => {
+                    self.reload();
+                    continue;
+                }
+                Some(Command::Drain) => self.drain(data, &mut commands).await,
+                Some(Command::Cut) | None => self.cut().await,
+            };
+            router.table().tracer.flush();
+            return cut;
+        }
+    }
+
+    fn reload(&mut self) {
+        let old = self.router.table();
+        match reload::prepare(&self.file, Some(&old), &self.followed) {
+            Ok(prepared) => {
+                let metrics = Arc::clone(&self.router.metrics);
+                let zero = self.router.zero;
+                let table = reload::build(prepared, Some(&old), &mut self.followed, &metrics, zero);
+                self.router.swap(table);
+                self.router.set_config_error(None);
+                self.router.metrics.reloaded(true);
+                tracing::info!("configuration taken over");
+            }
+            Err(error) => {
+                tracing::error!(%error, "configuration refused, the old one stays");
+                self.router.set_config_error(Some(error.to_string()));
+                self.router.metrics.reloaded(false);
+            }
+        }
+    }
+
+    /// Not ready any more, but answering, until nothing runs; then the listener closes. A second
+    /// command or the time limit cuts what is left.
+    async fn drain(self, data: TcpListener, commands: &mut mpsc::Receiver<Command>) -> u64 {
+        self.router.drain();
+        let limit = Duration::from_millis(self.router.table().config.limits.drain_ms);
+        tracing::info!(open = self.router.open(), "draining");
+        let end = tokio::time::Instant::now() + limit;
+        let finished = tokio::select! {
+            () = self.cores.deal(&data) => false,
+            () = self.quiet() => true,
+            () = asked_again(commands) => false,
+            () = tokio::time::sleep_until(end) => false,
+        };
+        drop(data);
+        if !finished {
+            return self.cut().await;
+        }
+        // Connections that are open but idle are closed; a request that slipped in is served.
+        let _ = self.stop.send(Stop::Finish);
+        tokio::select! {
+            () = self.ended() => {
+                tracing::info!("drained");
+                0
+            }
+            () = asked_again(commands) => self.cut().await,
+            () = tokio::time::sleep_until(end) => self.cut().await,
+        }
+    }
+
+    /// Until no request was open for a while.
+    async fn quiet(&self) {
+        let mut since = Instant::now();
+        while since.elapsed() < QUIET {
+            if self.router.open() > 0 {
+                since = Instant::now();
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn ended(&self) {
+        while !self.cores.finished() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn cut(&self) -> u64 {
+        let open = u64::try_from(self.router.open()).unwrap_or(0);
+        if open > 0 {
+            tracing::warn!(requests = open, "requests were cut");
+        }
+        let _ = self.stop.send(Stop::Cut);
+        let _ = tokio::time::timeout(CUT_GRACE, self.ended()).await;
+        open
+    }
+}
+
+/// A second wish to end; reloads are of no use any more.
+async fn asked_again(commands: &mut mpsc::Receiver<Command>) {
+    while commands.recv().await == Some(Command::Reload) {}
+}

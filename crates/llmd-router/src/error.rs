@@ -1,0 +1,163 @@
+//! What can go wrong, and what the client is told. The only place where either is decided.
+//!
+//! A [`Failure`] belongs to one request: its kind fixes status, code, and whether another
+//! endpoint may be tried. Behaviour branches on these, never on text.
+
+use http::StatusCode;
+use serde_json::json;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// A configuration that cannot be used.
+#[derive(Debug, Error)]
+#[error("{}: {}", .file.display(), .problems.join("\n  "))]
+pub struct ConfigError {
+    /// The file.
+    pub file: PathBuf,
+    /// All that is wrong, each with its path.
+    pub problems: Vec<String>,
+}
+
+/// The router cannot start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The system gives no socket or thread.
+    #[error("{what}: {cause}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+}
+
+/// The kinds of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The request cannot be understood.
+    BadRequest,
+    /// The prompt is longer than any endpoint can hold.
+    TooLong,
+    /// No such model.
+    UnknownModel,
+    /// No such path.
+    UnknownPath,
+    /// The path knows other methods.
+    WrongMethod,
+    /// The client sent its body too slowly.
+    SlowBody,
+    /// The body is too large.
+    TooLarge,
+    /// No endpoint is ready.
+    NoEndpoint,
+    /// The endpoint could not be connected to.
+    Unreachable,
+    /// The connection broke.
+    Lost,
+    /// No byte of an answer came in time.
+    NoFirstByte,
+    /// The answer stopped coming.
+    Stalled,
+    /// The request used up its time.
+    OutOfTime,
+}
+
+struct Row {
+    status: u16,
+    error_type: &'static str,
+    code: &'static str,
+    retry: bool,
+}
+
+const fn row(status: u16, error_type: &'static str, code: &'static str, retry: bool) -> Row {
+    Row { status, error_type, code, retry }
+}
+
+impl Kind {
+    const fn row(self) -> Row {
+        let request = "invalid_request_error";
+        match self {
+            Self::BadRequest => row(400, request, "invalid_request", false),
+            Self::TooLong => row(400, request, "context_length_exceeded", false),
+            Self::UnknownModel => row(404, request, "model_not_found", false),
+            Self::UnknownPath => row(404, request, "unknown_url", false),
+            Self::WrongMethod => row(405, request, "method_not_allowed", false),
+            Self::SlowBody => row(408, request, "request_timeout", false),
+            Self::TooLarge => row(413, request, "request_too_large", false),
+            Self::NoEndpoint => row(503, "server_error", "no_endpoint", false),
+            Self::Unreachable => row(502, "server_error", "endpoint_unreachable", true),
+            Self::Lost => row(502, "server_error", "endpoint_lost", true),
+            Self::NoFirstByte => row(504, "server_error", "first_byte_timeout", true),
+            Self::Stalled => row(504, "server_error", "idle_timeout", true),
+            Self::OutOfTime => row(504, "server_error", "request_timeout", false),
+        }
+    }
+}
+
+/// One request's failure.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub(crate) struct Failure {
+    /// Which kind.
+    pub(crate) kind: Kind,
+    /// For people. Never holds a prompt.
+    pub(crate) message: String,
+    /// The field of the request that it is about.
+    pub(crate) param: Option<&'static str>,
+    /// The methods that are allowed, where another was used.
+    pub(crate) allow: Option<&'static str>,
+}
+
+impl Failure {
+    /// Of a kind, in words.
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), param: None, allow: None }
+    }
+
+    /// The client's request cannot be understood.
+    pub(crate) fn bad_request(message: String) -> Self {
+        Self::new(Kind::BadRequest, message)
+    }
+
+    /// About this field.
+    #[must_use]
+    pub(crate) fn param(mut self, name: &'static str) -> Self {
+        self.param = Some(name);
+        self
+    }
+
+    /// Whether another endpoint may be tried, as long as the client has got nothing.
+    pub(crate) const fn retry(&self) -> bool {
+        self.kind.row().retry
+    }
+
+    /// The HTTP status.
+    pub(crate) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.kind.row().status).unwrap_or(StatusCode::BAD_GATEWAY)
+    }
+
+    /// The failure's short name.
+    pub(crate) const fn code(&self) -> &'static str {
+        self.kind.row().code
+    }
+
+    /// The error object of the `OpenAI` API.
+    pub(crate) fn object(&self) -> String {
+        let row = self.kind.row();
+        json!({"error": {
+            "message": self.message,
+            "type": row.error_type,
+            "param": self.param,
+            "code": row.code,
+        }})
+        .to_string()
+    }
+
+    /// The event that ends a broken stream.
+    pub(crate) fn event(&self) -> String {
+        format!("event: error\ndata: {}\n\n", self.object())
+    }
+}

@@ -1,0 +1,182 @@
+//! One request from its arrival to its account: what must be given back exactly once.
+//!
+//! Made in phase `receive`, moved along all phases, and at last into the body of the answer.
+//! However a request ends – answered, failed, or dropped because the client left – the load it
+//! put on an endpoint is given back here, once.
+
+use crate::error::{Failure, Kind};
+use crate::headers;
+use crate::pool::{Picked, Pool};
+use crate::router::{Open, Router, Table};
+use crate::trace::{Parent, Trace};
+use http::{HeaderMap, HeaderValue};
+use llmd_sched::{Arrival, Refusal};
+use llmd_types::{Outcome, Phase, RequestId, Usage};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The status under which a request is counted whose client left (nginx's number for it).
+const CLIENT_LEFT: u16 = 499;
+
+/// A request.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    /// The tables it began with.
+    pub(crate) table: Arc<Table>,
+    /// Its spans.
+    pub(crate) trace: Trace,
+    /// Its number.
+    pub(crate) number: RequestId,
+    /// Its name in headers and logs.
+    pub(crate) name: HeaderValue,
+    /// When it arrived.
+    pub(crate) begun: Instant,
+    /// What the engine told of it.
+    pub(crate) usage: Usage,
+    /// Tokens counted in a stream, for engines that do not tell.
+    pub(crate) counted: u32,
+    router: Arc<Router>,
+    pool: Option<Arc<Pool>>,
+    placed: Option<Picked>,
+    ended: bool,
+    _open: Open,
+}
+
+impl Flight {
+    /// A request arrives.
+    pub(crate) fn begin(router: &Arc<Router>, client: &HeaderMap) -> Self {
+        let table = router.table();
+        let number = router.ids.number();
+        let name = headers::request_id(client).cloned();
+        let name = name.unwrap_or_else(|| router.ids.name(number));
+        let parent = client.get(headers::TRACEPARENT).and_then(Parent::parse);
+        let mut trace = table.tracer.begin(parent);
+        trace.phase(Phase::Receive);
+        Self {
+            trace,
+            number,
+            name,
+            begun: Instant::now(),
+            usage: Usage::default(),
+            counted: 0,
+            router: Arc::clone(router),
+            pool: None,
+            placed: None,
+            ended: false,
+            _open: Open::count(router),
+            table,
+        }
+    }
+
+    /// The time that is left to it.
+    pub(crate) fn time_left(&self) -> Duration {
+        let total = Duration::from_millis(self.table.config.limits.total_ms);
+        total.saturating_sub(self.begun.elapsed())
+    }
+
+    /// It belongs to this pool.
+    pub(crate) fn admit(&mut self, pool: Arc<Pool>) {
+        self.pool = Some(pool);
+    }
+
+    /// The pool that it was admitted to.
+    pub(crate) fn pool(&self) -> Option<&Arc<Pool>> {
+        self.pool.as_ref()
+    }
+
+    /// The endpoint that it is at.
+    pub(crate) fn placed(&self) -> Option<&Picked> {
+        self.placed.as_ref()
+    }
+
+    /// Asks for an endpoint.
+    pub(crate) fn place(
+        &mut self,
+        arrival: Arrival<'_>,
+        only: Option<&str>,
+    ) -> Result<(), Failure> {
+        self.trace.phase(Phase::Pick);
+        let Some(pool) = self.pool.clone() else { return Err(refused(Refusal::NoEndpoint, "")) };
+        let picked = pool.arrive(arrival, only).map_err(|why| refused(why, &pool.name))?;
+        self.keep(picked);
+        Ok(())
+    }
+
+    /// Asks for another endpoint after a failed attempt; false when there is none, and then the
+    /// load is given back already.
+    pub(crate) fn place_again(&mut self) -> bool {
+        self.trace.end_attempt();
+        self.trace.phase(Phase::Pick);
+        self.placed = None;
+        let Some(pool) = self.pool.clone() else { return false };
+        let Ok(picked) = pool.retry(self.number) else { return false };
+        pool.metrics.retries.inc();
+        self.keep(picked);
+        true
+    }
+
+    fn keep(&mut self, picked: Picked) {
+        let metrics = &picked.endpoint.variant.metrics;
+        metrics.picks.inc();
+        metrics.prefix_hit_tokens.inc_by(u64::from(picked.pick.cached_tokens));
+        self.trace.picked(&picked.pick);
+        self.placed = Some(picked);
+    }
+
+    /// Phase `account`: the request ended with this status.
+    pub(crate) fn end(&mut self, status: u16, outcome: Outcome, error: Option<&'static str>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        self.trace.end_attempt();
+        self.trace.phase(Phase::Account);
+        let metrics = match &self.pool {
+            Some(pool) => {
+                pool.done(self.number, outcome, self.usage);
+                &pool.metrics
+            }
+            None => &self.router.other,
+        };
+        metrics.ended(status, self.begun.elapsed().as_secs_f64());
+        if let Some(placed) = &self.placed {
+            let metrics = &placed.endpoint.variant.metrics;
+            let prompt = self.usage.prompt_tokens.unwrap_or(placed.pick.prompt_tokens);
+            metrics.tokens_in.inc_by(u64::from(prompt));
+            let generated = self.usage.completion_tokens.unwrap_or(self.counted);
+            metrics.tokens_out.inc_by(u64::from(generated));
+        }
+        self.trace.end(status, error, self.usage);
+        if let Some(error) = error {
+            let placed = self.placed.as_ref();
+            let endpoint = placed.map_or("", |placed| placed.endpoint.known.name.as_str());
+            let model = self.pool.as_ref().map_or("", |pool| &pool.name);
+            let request = self.name.to_str().unwrap_or_default();
+            if status >= 500 {
+                tracing::warn!(request, model, endpoint, status, error, "request failed");
+            } else {
+                tracing::debug!(request, model, endpoint, status, error, "request not served");
+            }
+        }
+    }
+}
+
+impl Drop for Flight {
+    /// Dropped in any phase before its end: the client left.
+    fn drop(&mut self) {
+        self.end(CLIENT_LEFT, Outcome::Cancelled, Some("client_left"));
+    }
+}
+
+/// The scheduler's refusal in the client's words.
+fn refused(why: Refusal, model: &str) -> Failure {
+    match why {
+        Refusal::TooLong(most) => Failure::new(
+            Kind::TooLong,
+            format!("the prompt is too long: model {model:?} takes at most {most} tokens"),
+        )
+        .param("messages"),
+        Refusal::NoEndpoint | Refusal::AttemptsUsed | Refusal::UnknownEndpoint => {
+            Failure::new(Kind::NoEndpoint, format!("no endpoint of model {model:?} is ready"))
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Phase `forward`: one attempt at one endpoint, up to the first byte of the answer's body.
+//!
+//! The client gets nothing before that byte, so a failure until then can be mended elsewhere.
+//! An answer that is no stream is read whole first, for the same reason; only a very large one
+//! goes on before its end is there.
+
+use crate::body::{self, Ask};
+use crate::endpoint::Endpoint;
+use crate::error::{Failure, Kind};
+use crate::flight::Flight;
+use crate::headers;
+use crate::sse;
+use crate::upstream::Lease;
+use crate::worker::Worker;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Method, Request, StatusCode, Uri, header, request, response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use llmd_types::Phase;
+use std::time::Duration;
+
+/// An answer without a stream is held up to this size.
+const WHOLE_MAX: usize = 8 << 20;
+
+/// An endpoint's answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Status and headers.
+    pub(crate) head: response::Parts,
+    /// What was read of the body.
+    pub(crate) begin: Bytes,
+    /// Where the rest comes from; `None` when `begin` is all.
+    pub(crate) rest: Option<Rest>,
+}
+
+/// The part of an answer that has still to come.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// The body.
+    pub(crate) body: Incoming,
+    /// Its connection.
+    pub(crate) lease: Lease,
+}
+
+impl Answer {
+    /// The endpoint (or a proxy before it) says that it cannot serve now.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(
+            self.head.status,
+            StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+        )
+    }
+}
+
+/// Makes one attempt at the endpoint where the request was placed.
+pub(crate) async fn attempt(
+    worker: &Worker,
+    flight: &mut Flight,
+    client: &request::Parts,
+    body: &Bytes,
+    ask: &Ask,
+) -> Result<Answer, Failure> {
+    flight.trace.phase(Phase::Forward);
+    let placed = flight.placed().map(|placed| placed.endpoint.clone());
+    let endpoint = placed.ok_or_else(|| Failure::new(Kind::NoEndpoint, "not placed"))?;
+    let traceparent = flight.trace.attempt(&endpoint);
+    let request = request(flight, &endpoint, client, body, ask, traceparent);
+    let outcome = first_byte(worker, flight, &endpoint, request).await;
+    match &outcome {
+        Ok(answer) => flight.trace.attempted(Some(answer.head.status.as_u16()), None),
+        Err(failure) => flight.trace.attempted(None, Some(failure.code())),
+    }
+    if outcome.is_ok() {
+        let ttft = flight.begun.elapsed().as_secs_f64();
+        endpoint.variant.metrics.ttft.observe(ttft);
+    }
+    outcome
+}
+
+fn request(
+    flight: &Flight,
+    endpoint: &Endpoint,
+    client: &request::Parts,
+    body: &Bytes,
+    ask: &Ask,
+    traceparent: Option<HeaderValue>,
+) -> Request<Full<Bytes>> {
+    let passthrough = flight.pool().is_some_and(|pool| pool.model().passthrough);
+    let mut out = headers::upstream(&client.headers, &flight.name, passthrough);
+    out.insert(header::HOST, endpoint.authority.clone());
+    if let Some(traceparent) = traceparent {
+        out.insert(headers::TRACEPARENT, traceparent);
+    }
+    // The one rewrite: engines of this variant know the model by another name.
+    let body = match &endpoint.variant.served_name {
+        Some(name) if *name != ask.model => body::rename(body, &ask.model_span, name),
+        _ => body.clone(),
+    };
+    let path = client.uri.path_and_query().cloned();
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
+    *request.headers_mut() = out;
+    request
+}
+
+/// Sends, and waits for the first byte of the body within the limit for it.
+async fn first_byte(
+    worker: &Worker,
+    flight: &mut Flight,
+    endpoint: &Endpoint,
+    request: Request<Full<Bytes>>,
+) -> Result<Answer, Failure> {
+    let limits = &flight.table.config.limits;
+    let (connect, idle) = (limits.connect(), Duration::from_millis(limits.idle_ms));
+    let limit = Duration::from_millis(limits.first_byte_ms);
+    let left = flight.time_left();
+    let pool = flight.pool().cloned();
+    let number = flight.number;
+    let sent = || {
+        if let Some(pool) = &pool {
+            pool.sent(number);
+        }
+    };
+    let sending = async {
+        let answer = worker.upstream.send(endpoint, request, connect, sent).await?;
+        let (head, mut body) = answer.response.into_parts();
+        let first = piece(&mut body, endpoint).await?;
+        Ok((head, first, Rest { body, lease: answer.lease }))
+    };
+    let sent = tokio::time::timeout(limit.min(left), sending).await;
+    let (head, first, rest) = sent.unwrap_or_else(|_| Err(late(endpoint, limit, left)))?;
+    let stream = head.status.is_success() && headers::is_event_stream(&head.headers);
+    match first {
+        Some(first) if stream => {
+            if let Some(pool) = &pool {
+                pool.first_byte(number);
+            }
+            Ok(Answer { head, begin: first, rest: Some(rest) })
+        }
+        None if stream => Err(lost(endpoint, "the stream ended before it began")),
+        None => {
+            rest.lease.give_back();
+            Ok(Answer { head, begin: Bytes::new(), rest: None })
+        }
+        Some(first) => {
+            let answer = whole(endpoint, head, first, rest, idle.min(left)).await?;
+            if let Some(usage) = sse::usage_of(&answer.begin) {
+                flight.usage = usage;
+            }
+            Ok(answer)
+        }
+    }
+}
+
+/// Reads an answer to its end, or to the most that is held.
+async fn whole(
+    endpoint: &Endpoint,
+    head: response::Parts,
+    first: Bytes,
+    mut rest: Rest,
+    idle: Duration,
+) -> Result<Answer, Failure> {
+    let mut all = BytesMut::from(first);
+    while all.len() < WHOLE_MAX {
+        let next = tokio::time::timeout(idle, piece(&mut rest.body, endpoint)).await;
+        let stalled = |_| Failure::new(Kind::Stalled, stalled_text(endpoint, idle));
+        let Some(next) = next.map_err(stalled)?? else {
+            rest.lease.give_back();
+            return Ok(Answer { head, begin: all.freeze(), rest: None });
+        };
+        all.extend_from_slice(&next);
+    }
+    Ok(Answer { head, begin: all.freeze(), rest: Some(rest) })
+}
+
+/// The next bytes of a body; `None` at its end. Trailers are left out.
+async fn piece(body: &mut Incoming, endpoint: &Endpoint) -> Result<Option<Bytes>, Failure> {
+    loop {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Err(error)) => return Err(lost(endpoint, &error.to_string())),
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) if !data.is_empty() => return Ok(Some(data)),
+                _ => {}
+            },
+        }
+    }
+}
+
+/// The connection broke.
+pub(crate) fn lost(endpoint: &Endpoint, why: &str) -> Failure {
+    Failure::new(Kind::Lost, format!("endpoint {} was lost: {why}", endpoint.known.name))
+}
+
+/// The answer stopped coming.
+pub(crate) fn stalled_text(endpoint: &Endpoint, idle: Duration) -> String {
+    let name = &endpoint.known.name;
+    format!("endpoint {name} sent nothing more for {} ms", idle.as_millis())
+}
+
+fn late(endpoint: &Endpoint, limit: Duration, left: Duration) -> Failure {
+    let name = &endpoint.known.name;
+    if left <= limit {
+        return Failure::new(Kind::OutOfTime, "the request used up its time");
+    }
+    let text = format!("endpoint {name} sent no byte within {} ms", limit.as_millis());
+    Failure::new(Kind::NoFirstByte, text)
+}

@@ -1,0 +1,95 @@
+//! Which headers go on, in both directions, and the two that the router adds.
+//!
+//! Called in phases `receive`, `forward` and `stream`. Hop-by-hop headers end here; a client's
+//! credentials do as well, unless the model's configuration passes them through.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+/// The request id, made when absent or unusable, echoed, and sent upstream.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// W3C trace context.
+pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// Says that an answer comes from a simulated engine.
+pub(crate) const SIMULATED: HeaderName = HeaderName::from_static("x-llmd-ctl-simulated");
+
+/// Longest request id that is taken over.
+const MAX_ID: usize = 128;
+
+/// Meant for one connection (RFC 9110, 7.6.1).
+const HOP_BY_HOP: [&str; 9] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// What proves who a client is; an engine has no business with it.
+const CREDENTIALS: [&str; 6] =
+    ["authorization", "cookie", "x-api-key", "api-key", "x-goog-api-key", "x-auth-token"];
+
+/// Written anew for the endpoint. `accept-encoding` is left out because the router reads
+/// streams as they pass; `expect` was answered here.
+const OWN: [&str; 6] =
+    ["host", "content-length", "expect", "accept-encoding", "x-request-id", "traceparent"];
+
+/// The client's request id when it is one: visible ASCII, not too long.
+pub(crate) fn request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let id = headers.get(REQUEST_ID)?;
+    let fine = |byte: &u8| byte.is_ascii_graphic();
+    let bytes = id.as_bytes();
+    (!bytes.is_empty() && bytes.len() <= MAX_ID && bytes.iter().all(fine)).then_some(id)
+}
+
+/// The headers for an endpoint, but for its host and the trace context.
+pub(crate) fn upstream(client: &HeaderMap, id: &HeaderValue, passthrough: bool) -> HeaderMap {
+    let mut out = HeaderMap::with_capacity(client.len() + 3);
+    let named = named_by_connection(client);
+    for (name, value) in client {
+        let text = name.as_str();
+        let dropped = HOP_BY_HOP.contains(&text)
+            || OWN.contains(&text)
+            || (!passthrough && CREDENTIALS.contains(&text))
+            || named.iter().any(|other| other == text);
+        if !dropped {
+            out.append(name, value.clone());
+        }
+    }
+    out.insert(REQUEST_ID, id.clone());
+    out
+}
+
+/// Removes from an endpoint's answer what is not for the client.
+pub(crate) fn downstream(answer: &mut HeaderMap) {
+    for name in named_by_connection(answer) {
+        answer.remove(name);
+    }
+    for name in HOP_BY_HOP {
+        answer.remove(name);
+    }
+    answer.remove(REQUEST_ID);
+}
+
+/// Whether an answer is an event stream.
+pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let wanted = b"text/event-stream";
+    value
+        .and_then(|value| value.get(..wanted.len()))
+        .is_some_and(|begin| begin.eq_ignore_ascii_case(wanted))
+}
+
+/// Headers that `connection` declares hop-by-hop, in lower case.
+fn named_by_connection(headers: &HeaderMap) -> Vec<String> {
+    let values = headers.get_all(header::CONNECTION).into_iter();
+    let texts = values.filter_map(|value| value.to_str().ok());
+    let names = texts.flat_map(|text| text.split(','));
+    names.map(|name| name.trim().to_ascii_lowercase()).filter(|name| !name.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests;

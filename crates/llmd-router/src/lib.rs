@@ -1,0 +1,45 @@
+//! The router: HTTP in, an endpoint picked, the answer streamed out.
+//!
+//! Where to read first: `phases` (the life of a request), then `forward` and `stream` (how an
+//! answer comes back), then `pool` (the scheduler behind its lock). It does I/O and nothing
+//! else: who gets a request is decided by `llmd-sched`, where endpoints are is told by
+//! `llmd-discovery`.
+//!
+//! - `config`: `router.yaml`; `reload`: from there to pools, at the start and at every change
+//! - `control`: start, drain, end; `server`: sockets and threads; `tasks`: where tasks start
+//! - `phases`, `routes`, `receive`, `body`, `forward`, `stream`, `sse`, `flight`: a request
+//! - `upstream`, `headers`, `error`: what it uses on its way
+//! - `pool`, `endpoint`, `scrape`: what it is placed on
+//! - `admin`, `metrics`, `trace`: what people see of it
+
+mod admin;
+mod body;
+mod command;
+pub mod config;
+pub mod control;
+mod endpoint;
+mod error;
+mod flight;
+mod forward;
+mod headers;
+mod ids;
+mod log;
+mod metrics;
+mod phases;
+mod pool;
+mod receive;
+mod reload;
+mod router;
+mod routes;
+mod scrape;
+mod server;
+mod sse;
+mod stream;
+mod tasks;
+mod trace;
+mod upstream;
+mod worker;
+
+pub use command::router_main;
+pub use config::Config;
+pub use error::{ConfigError, StartError};

@@ -1,0 +1,63 @@
+use super::*;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+fn filled() -> String {
+    let metrics = Metrics::new();
+    let model = metrics.model("chat");
+    model.ended(200, 0.1);
+    model.ended(404, 0.1);
+    model.retries.inc();
+    let variant = metrics.variant("chat", "h100");
+    variant.ttft.observe(0.1);
+    variant.tokens_in.inc_by(7);
+    metrics.reloaded(true);
+    let label = EndpointLabel { model: "chat".into(), endpoint: "e".into(), variant: "v".into() };
+    metrics.scrape_failed(&label);
+    let gauges = EndpointGauges { inflight_requests: 2, running: Some(1.5), ..Default::default() };
+    metrics.page(3, &[(label, gauges)])
+}
+
+#[test]
+fn a_page_is_in_the_format_that_prometheus_tools_read() {
+    let page = filled();
+    assert!(page.contains("# TYPE llmd_router_requests_total counter\n"), "{page}");
+    assert!(page.contains("llmd_router_requests_total{model=\"chat\",code=\"404\"} 1\n"));
+    assert!(
+        page.contains(
+            "llmd_router_inflight_requests{model=\"chat\",endpoint=\"e\",variant=\"v\"} 2"
+        )
+    );
+    assert!(page.contains("llmd_router_open_requests 3\n"));
+    assert!(!page.contains("# EOF"));
+    assert!(!page.contains("reported_waiting{"), "a signal that was not given is not shown");
+}
+
+#[test]
+fn an_endpoint_that_left_is_gone_from_the_next_page() {
+    let metrics = Metrics::new();
+    let label = EndpointLabel { model: "m".into(), endpoint: "e".into(), variant: String::new() };
+    let before = metrics.page(0, &[(label.clone(), EndpointGauges::default())]);
+    metrics.scrape_failed(&label);
+    metrics.forget(&label);
+    let after = metrics.page(0, &[]);
+    assert!(before.contains("endpoint=\"e\""));
+    assert!(!after.contains("endpoint=\"e\""));
+}
+
+#[test]
+fn promtool_finds_nothing_to_object_to() {
+    let tool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    // Where Prometheus is not installed the end-to-end tests, which install it, check the page.
+    let Ok(mut tool) = tool else { return };
+    tool.stdin.take().unwrap().write_all(filled().as_bytes()).unwrap();
+    let output = tool.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned()
+        + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.trim().is_empty(), "{said}");
+}

@@ -1,0 +1,149 @@
+//! The life of a request, phase by phase; the rest is called from here.
+//!
+//! `receive → parse → admit → tokenize → pick → forward → stream → account`: the same names as
+//! in metrics, spans and docs. An attempt that fails before the client got a byte goes back to
+//! `pick`: after a connection that failed or broke, a missing first byte, and an endpoint's
+//! answer of 502, 503 or 504. Every other answer of an endpoint (4xx, 429, 500) is its word and
+//! passes through.
+
+use crate::body::{self, Ask};
+use crate::error::{Failure, Kind};
+use crate::flight::Flight;
+use crate::forward::{self, Answer};
+use crate::receive;
+use crate::routes::{self, Route};
+use crate::stream::{self, Reply};
+use crate::worker::Worker;
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, header, request};
+use hyper::body::Incoming;
+use llmd_sched::{Arrival, prefix};
+use llmd_types::{Outcome, Phase};
+
+/// Answers one request of a client.
+pub(crate) async fn respond(worker: &Worker, request: Request<Incoming>) -> Response<Reply> {
+    let mut flight = Flight::begin(&worker.router, request.headers());
+    let name = flight.name.clone();
+    let outcome = match routes::find(request.method(), request.uri().path()) {
+        Ok(Route::Completion) => {
+            let (head, incoming) = request.into_parts();
+            match receive::body(&flight, &head, incoming).await {
+                Ok(body) => complete(worker, flight, &head, body, None).await,
+                Err(failure) => Err((flight, failure)),
+            }
+        }
+        Ok(Route::Models) => Ok(routes::models(&mut flight)),
+        Ok(Route::Model(name)) => match routes::model(&mut flight, &name) {
+            Ok(response) => Ok(response),
+            Err(failure) => Err((flight, failure)),
+        },
+        Ok(Route::Options(allowed)) => Ok(routes::options(&mut flight, allowed)),
+        Err(failure) => Err((flight, failure)),
+    };
+    let mut response = outcome.unwrap_or_else(|(flight, failure)| fail(flight, &failure));
+    response.headers_mut().insert(crate::headers::REQUEST_ID, name);
+    if worker.router.draining() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// A completion with its body read; `only` names the one endpoint that it may go to.
+pub(crate) async fn complete(
+    worker: &Worker,
+    mut flight: Flight,
+    head: &request::Parts,
+    body: Bytes,
+    only: Option<&str>,
+) -> Result<Response<Reply>, (Flight, Failure)> {
+    let placed = parse(&mut flight, head, &body)
+        .and_then(|ask| admit(&mut flight, &ask).map(|()| ask))
+        .and_then(|ask| tokenize_and_pick(&mut flight, &ask, &body, only).map(|()| ask));
+    let ask = match placed {
+        Ok(ask) => ask,
+        Err(failure) => return Err((flight, failure)),
+    };
+    loop {
+        let outcome = forward::attempt(worker, &mut flight, head, &body, &ask).await;
+        let retriable = match &outcome {
+            Ok(answer) => answer.is_refusal(),
+            Err(failure) => failure.retry(),
+        };
+        if retriable && flight.place_again() {
+            continue;
+        }
+        return match outcome {
+            Ok(answer) => Ok(pass_on(worker, flight, answer)),
+            Err(failure) => Err((flight, failure)),
+        };
+    }
+}
+
+fn parse(flight: &mut Flight, head: &request::Parts, body: &Bytes) -> Result<Ask, Failure> {
+    flight.trace.phase(Phase::Parse);
+    let ask = body::parse(body)?;
+    if flight.trace.is_live() {
+        let chat = head.uri.path().ends_with("/chat/completions");
+        let operation = if chat { "chat" } else { "text_completion" };
+        flight.trace.set("gen_ai.operation.name", operation);
+        flight.trace.set("gen_ai.request.model", ask.model.clone());
+        flight.trace.set("llmd.stream", ask.stream);
+        flight.trace.set("url.path", head.uri.path().to_owned());
+        flight.trace.set("http.request.method", head.method.to_string());
+        flight.trace.set("llmd.request.id", flight.name.to_str().unwrap_or("").to_owned());
+        if let Some(most) = ask.max_tokens {
+            flight.trace.set("gen_ai.request.max_tokens", i64::from(most));
+        }
+    }
+    Ok(ask)
+}
+
+fn admit(flight: &mut Flight, ask: &Ask) -> Result<(), Failure> {
+    flight.trace.phase(Phase::Admit);
+    let pool = flight.table.pool(&ask.model).cloned().ok_or_else(|| {
+        let message = format!("the model {:?} does not exist", ask.model);
+        Failure::new(Kind::UnknownModel, message).param("model")
+    })?;
+    flight.admit(pool);
+    Ok(())
+}
+
+fn tokenize_and_pick(
+    flight: &mut Flight,
+    ask: &Ask,
+    body: &[u8],
+    only: Option<&str>,
+) -> Result<(), Failure> {
+    flight.trace.phase(Phase::Tokenize);
+    let mut keys = Vec::new();
+    let seed = flight.pool().map_or(0, |pool| pool.prefix_seed);
+    let prompt_bytes: usize = ask.prompt.iter().map(ExactSizeIterator::len).sum();
+    if let [one] = ask.prompt.as_slice() {
+        prefix::chain(seed, &body[one.clone()], &mut keys);
+    } else {
+        let parts: Vec<&[u8]> = ask.prompt.iter().map(|part| &body[part.clone()]).collect();
+        prefix::chain(seed, &parts.concat(), &mut keys);
+    }
+    let arrival = Arrival {
+        request: flight.number,
+        prompt_bytes: u32::try_from(prompt_bytes).unwrap_or(u32::MAX),
+        prompt_tokens: ask.prompt_tokens,
+        keys: &keys,
+        max_tokens: ask.max_tokens,
+        stream: ask.stream,
+        flow: 0,
+    };
+    flight.place(arrival, only)
+}
+
+fn pass_on(worker: &Worker, mut flight: Flight, answer: Answer) -> Response<Reply> {
+    flight.trace.phase(Phase::Stream);
+    stream::pass_on(worker, flight, answer)
+}
+
+/// The client is told of a failure; nothing was sent to it before.
+fn fail(mut flight: Flight, failure: &Failure) -> Response<Reply> {
+    let status = failure.status();
+    flight.end(status.as_u16(), Outcome::Lost, Some(failure.code()));
+    stream::error(failure)
+}

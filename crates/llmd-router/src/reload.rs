@@ -1,0 +1,175 @@
+//! From a configuration to a table of pools, at the start and at every change.
+//!
+//! All that can fail is done first: the file, the admin key, every source of endpoints. Only
+//! then anything running is touched. A model that stays keeps its pool, and with it the load
+//! of its requests, its prefix index and what was learned.
+
+use crate::config::{Config, Model, Source, StaticEndpoint};
+use crate::control::Command;
+use crate::error::ConfigError;
+use crate::metrics::Metrics;
+use crate::pool::{self, Pool};
+use crate::router::Table;
+use crate::tasks::Owned;
+use crate::trace::Tracer;
+use llmd_discovery::{Discovery, FileSource, ProcessSource, Snapshot, State, StaticSource};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::{mpsc, watch};
+
+/// How often `router.yaml` is read when no change was seen.
+const POLL: Duration = Duration::from_secs(1);
+
+/// What was read and started, and is not yet in force.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    config: Config,
+    admin_key: Option<String>,
+    /// New receivers, for models that are new or have other sources than before.
+    snapshots: HashMap<String, watch::Receiver<Snapshot>>,
+}
+
+/// Discovery of the models in force: what it was started from, and the task that follows it.
+#[derive(Debug, Default)]
+pub(crate) struct Followed {
+    models: HashMap<String, (Vec<Source>, Owned)>,
+}
+
+/// Reads a configuration and starts its sources. `old` is what is in force.
+pub(crate) fn prepare(
+    path: &Path,
+    old: Option<&Table>,
+    followed: &Followed,
+) -> Result<Prepared, ConfigError> {
+    let config = Config::load(path)?;
+    let mut problems = Vec::new();
+    if let Some(old) = old.filter(|old| old.config.listen != config.listen) {
+        let (now, new) = (&old.config.listen, &config.listen);
+        problems.push(format!("listen: {new:?} needs a restart, it is {now:?} now"));
+    }
+    let admin_key = config.admin_key_file.as_deref().and_then(|file| {
+        read_key(file).map_err(|problem| problems.push(format!("adminKeyFile: {problem}"))).ok()
+    });
+    let mut snapshots = HashMap::new();
+    for (index, model) in config.models.iter().enumerate() {
+        let kept = followed.models.get(&model.name);
+        if kept.is_some_and(|(sources, _)| *sources == model.sources) {
+            continue;
+        }
+        match Discovery::start(sources(model)) {
+            Ok(receiver) => {
+                snapshots.insert(model.name.clone(), receiver);
+            }
+            Err(error) => problems.push(format!("models[{index}].sources: {error}")),
+        }
+    }
+    if problems.is_empty() {
+        return Ok(Prepared { config, admin_key, snapshots });
+    }
+    Err(ConfigError { file: path.into(), problems })
+}
+
+/// Puts a configuration in force: the new table. Cannot fail.
+pub(crate) fn build(
+    prepared: Prepared,
+    old: Option<&Table>,
+    followed: &mut Followed,
+    metrics: &Arc<Metrics>,
+    zero: Instant,
+) -> Table {
+    let Prepared { config, admin_key, mut snapshots } = prepared;
+    let mut pools = Vec::new();
+    for model in &config.models {
+        let before = old.and_then(|old| old.pools.iter().find(|pool| *pool.name == *model.name));
+        let settings = Arc::new(model.clone());
+        let pool = if let Some(pool) = before {
+            pool.configure(settings, &config);
+            Arc::clone(pool)
+        } else {
+            Arc::new(Pool::new(&settings, &config, metrics, zero))
+        };
+        if let Some(receiver) = snapshots.remove(&model.name) {
+            pool.discovered(receiver.borrow().clone());
+            let task = Owned::spawn(pool::follow(Arc::clone(&pool), receiver));
+            followed.models.insert(model.name.clone(), (model.sources.clone(), task));
+        }
+        pools.push(pool);
+    }
+    followed.models.retain(|name, _| config.models.iter().any(|model| model.name == *name));
+    let same_traces =
+        |old: &&Table| old.config.traces == config.traces && old.config.fleet == config.fleet;
+    let kept = old.filter(same_traces).map(|old| Arc::clone(&old.tracer));
+    let tracer = kept.unwrap_or_else(|| {
+        let (sink, dropped) = (config.traces.as_ref(), &metrics.dropped_spans);
+        Arc::new(Tracer::new(sink, &config.fleet, dropped, crate::ids::entropy()))
+    });
+    let by_name = names(&config, &pools);
+    Table { config, pools, by_name, admin_key, tracer, loaded_at: SystemTime::now() }
+}
+
+fn names(config: &Config, pools: &[Arc<Pool>]) -> HashMap<String, Arc<Pool>> {
+    let mut by_name = HashMap::new();
+    for (model, pool) in config.models.iter().zip(pools) {
+        for name in std::iter::once(&model.name).chain(&model.aliases) {
+            by_name.insert(name.clone(), Arc::clone(pool));
+        }
+    }
+    by_name
+}
+
+fn sources(model: &Model) -> Vec<Box<dyn llmd_discovery::Source>> {
+    let made = model.sources.iter().map(|source| -> Box<dyn llmd_discovery::Source> {
+        match source {
+            Source::Static { endpoints } => {
+                Box::new(StaticSource::new(endpoints.iter().map(endpoint).collect()))
+            }
+            Source::File { path } => Box::new(FileSource::new(path)),
+            Source::Process { path } => Box::new(ProcessSource::new(path, &model.name)),
+        }
+    });
+    made.collect()
+}
+
+fn endpoint(written: &StaticEndpoint) -> llmd_discovery::Endpoint {
+    llmd_discovery::Endpoint {
+        name: written.name.clone(),
+        address: written.address.clone(),
+        port: written.port,
+        variant: written.variant.clone(),
+        accelerator: None,
+        profile: None,
+        role: None,
+        state: State::Ready,
+        revision: None,
+    }
+}
+
+fn read_key(file: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
+    let key = text.trim();
+    if key.is_empty() {
+        return Err(format!("{} is empty", file.display()));
+    }
+    Ok(key.to_owned())
+}
+
+/// Asks for a reload when the text of the file is another one, until the router has ended.
+pub(crate) fn watch_file(path: PathBuf, commands: mpsc::Sender<Command>) {
+    let mut last = std::fs::read(&path).ok();
+    let file = path.clone();
+    let read = move || {
+        let text = std::fs::read(&file).ok();
+        // A file that is gone for a moment (a rename, an editor) is waited for.
+        if text.is_some() && text != last {
+            last = text;
+            let _ = commands.blocking_send(Command::Reload);
+        }
+        !commands.is_closed()
+    };
+    if let Err(error) = llmd_discovery::follow(path, POLL, read) {
+        tracing::error!(%error, "router.yaml is read again on SIGHUP only");
+    }
+}

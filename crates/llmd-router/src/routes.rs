@@ -1,0 +1,84 @@
+//! Which paths and methods the data port knows, and the answers that need no endpoint.
+
+use crate::error::{Failure, Kind};
+use crate::flight::Flight;
+use crate::stream::{self, Reply};
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use llmd_types::Outcome;
+use serde_json::{Value, json};
+
+/// What a request asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// An answer of a model.
+    Completion,
+    /// The list of models.
+    Models,
+    /// One entry of that list.
+    Model(String),
+    /// Which methods a path knows.
+    Options(&'static str),
+}
+
+const GET: &str = "GET, HEAD, OPTIONS";
+const POST: &str = "POST, OPTIONS";
+
+/// The route, or why there is none.
+pub(crate) fn find(method: &Method, path: &str) -> Result<Route, Failure> {
+    let one = path.strip_prefix("/v1/models/").filter(|name| !name.is_empty());
+    let (allowed, route) = match (path, one) {
+        ("/v1/chat/completions" | "/v1/completions", _) => (POST, Route::Completion),
+        ("/v1/models", _) => (GET, Route::Models),
+        (_, Some(name)) => (GET, Route::Model(name.to_owned())),
+        _ => return Err(Failure::new(Kind::UnknownPath, format!("there is no path {path:?}"))),
+    };
+    let known = allowed.split(", ").any(|name| name == method.as_str());
+    match (known, method) {
+        (true, &Method::OPTIONS) => Ok(Route::Options(allowed)),
+        (true, _) => Ok(route),
+        (false, _) => {
+            let message = format!("{path} takes {allowed}, not {method}");
+            Err(Failure { allow: Some(allowed), ..Failure::new(Kind::WrongMethod, message) })
+        }
+    }
+}
+
+/// All models, aliases included, as the `OpenAI` API lists them.
+pub(crate) fn models(flight: &mut Flight) -> Response<Reply> {
+    let table = flight.table.clone();
+    let names = table.config.models.iter().flat_map(|model| {
+        std::iter::once(&model.name).chain(&model.aliases).map(|name| (name, &model.name))
+    });
+    let data: Vec<Value> = names.map(|(name, root)| entry(flight, name, root)).collect();
+    ok(flight, &json!({"object": "list", "data": data}))
+}
+
+/// One model.
+pub(crate) fn model(flight: &mut Flight, name: &str) -> Result<Response<Reply>, Failure> {
+    let Some(pool) = flight.table.pool(name).cloned() else {
+        let message = format!("the model {name:?} does not exist");
+        return Err(Failure::new(Kind::UnknownModel, message).param("model"));
+    };
+    let object = entry(flight, name, &pool.name);
+    Ok(ok(flight, &object))
+}
+
+fn entry(flight: &Flight, name: &str, root: &str) -> Value {
+    let created = flight.table.loaded_at.duration_since(std::time::UNIX_EPOCH);
+    let created = created.map_or(0, |since| since.as_secs());
+    json!({"id": name, "object": "model", "created": created, "owned_by": "llmd-ctl", "root": root})
+}
+
+fn ok(flight: &mut Flight, object: &Value) -> Response<Reply> {
+    flight.end(200, Outcome::Done, None);
+    stream::json(StatusCode::OK, object.to_string())
+}
+
+/// The methods of a path.
+pub(crate) fn options(flight: &mut Flight, allowed: &'static str) -> Response<Reply> {
+    flight.end(204, Outcome::Done, None);
+    let mut response = Response::new(Reply::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response
+}

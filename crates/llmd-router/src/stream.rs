@@ -1,0 +1,270 @@
+//! Phase `stream`: the answer passes to the client, byte for byte.
+//!
+//! A stream that breaks ends with an SSE error event and a closed connection, never with a
+//! clean `[DONE]`; an answer of another kind that breaks is cut off, so that no client takes it
+//! for whole. Dropping the body (the client left) drops the lease, which reaches the engine,
+//! and the flight, which gives the load back.
+
+use crate::error::{Failure, Kind};
+use crate::flight::Flight;
+use crate::forward::{self, Answer, Rest};
+use crate::headers;
+use crate::sse::Events;
+use crate::worker::{Closer, Worker};
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body::{Body, Frame};
+use http_body_util::Full;
+use llmd_types::Outcome;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::time::Sleep;
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// All there.
+    Whole(Full<Bytes>),
+    /// Passing by.
+    Passing(Box<Passing>),
+}
+
+impl Reply {
+    /// Nothing.
+    pub(crate) fn empty() -> Self {
+        Self::Whole(Full::default())
+    }
+}
+
+/// An answer of JSON.
+pub(crate) fn json(status: StatusCode, object: String) -> Response<Reply> {
+    let mut response = Response::new(Reply::Whole(Full::new(Bytes::from(object))));
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+/// The answer that tells of a failure.
+pub(crate) fn error(failure: &Failure) -> Response<Reply> {
+    let mut response = json(failure.status(), failure.object());
+    let headers = response.headers_mut();
+    if failure.kind == Kind::NoEndpoint {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    if let Some(allowed) = failure.allow {
+        headers.insert(header::ALLOW, HeaderValue::from_static(allowed));
+    }
+    response
+}
+
+/// Passes an endpoint's answer on.
+pub(crate) fn pass_on(worker: &Worker, mut flight: Flight, answer: Answer) -> Response<Reply> {
+    let Answer { mut head, begin, rest } = answer;
+    headers::downstream(&mut head.headers);
+    let Some(rest) = rest else {
+        let status = head.status;
+        let (outcome, error) = if status.is_success() {
+            (Outcome::Done, None)
+        } else {
+            (Outcome::Refused, Some("endpoint_error"))
+        };
+        flight.end(status.as_u16(), outcome, error);
+        head.headers.remove(header::CONTENT_LENGTH);
+        return Response::from_parts(head, Reply::Whole(Full::new(begin)));
+    };
+    let limits = &flight.table.config.limits;
+    let idle = Duration::from_millis(limits.idle_ms);
+    let events = headers::is_event_stream(&head.headers).then(Events::default);
+    if events.is_some() {
+        head.headers.remove(header::CONTENT_LENGTH);
+    }
+    let timer = Box::pin(tokio::time::sleep(idle.min(flight.time_left())));
+    let passing = Passing {
+        begin: Some(begin),
+        rest: Some(rest),
+        events,
+        status: head.status.as_u16(),
+        idle,
+        last: Instant::now(),
+        timer,
+        closer: worker.closer.clone(),
+        flight,
+    };
+    Response::from_parts(head, Reply::Passing(Box::new(passing)))
+}
+
+/// An answer on its way.
+#[derive(Debug)]
+pub(crate) struct Passing {
+    begin: Option<Bytes>,
+    /// Gone once the answer ended or broke.
+    rest: Option<Rest>,
+    /// What is read of an event stream; `None` for other answers.
+    events: Option<Events>,
+    status: u16,
+    idle: Duration,
+    last: Instant,
+    timer: Pin<Box<Sleep>>,
+    closer: Closer,
+    flight: Flight,
+}
+
+type Piece = Option<Result<Frame<Bytes>, io::Error>>;
+
+impl Passing {
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Piece> {
+        loop {
+            let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+            let next = match self.begin.take() {
+                Some(begin) => Some(Ok(Frame::data(begin))),
+                None => match Pin::new(&mut rest.body).poll_frame(context) {
+                    Poll::Ready(next) => next,
+                    Poll::Pending => {
+                        let failure = ready!(self.poll_limits(context));
+                        return Poll::Ready(Some(self.broken(&failure)));
+                    }
+                },
+            };
+            match next {
+                Some(Ok(frame)) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    let data = self.passed(data);
+                    if !data.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(data))));
+                    }
+                }
+                Some(Err(error)) => {
+                    let failure = self.lost(&error.to_string());
+                    return Poll::Ready(Some(self.broken(&failure)));
+                }
+                None => return Poll::Ready(self.ended()),
+            }
+        }
+    }
+
+    /// A piece came: what of it may go on.
+    fn passed(&mut self, data: Bytes) -> Bytes {
+        let now = Instant::now();
+        let Some(events) = &mut self.events else {
+            self.last = now;
+            return data;
+        };
+        let passed = events.push(data);
+        let since = now.duration_since(self.last).as_secs_f64();
+        self.last = now;
+        if passed.count > 0 {
+            let first = self.flight.counted == 0;
+            self.flight.counted = self.flight.counted.saturating_add(passed.count);
+            if let Some(pool) = self.flight.pool() {
+                pool.progress(self.flight.number, passed.count);
+            }
+            if let Some(placed) = self.flight.placed().filter(|_| !first) {
+                let itl = &placed.endpoint.variant.metrics.itl;
+                itl.observe(since / f64::from(passed.count));
+            }
+        }
+        passed.bytes
+    }
+
+    /// Pending until a limit of time is passed.
+    fn poll_limits(&mut self, context: &mut Context<'_>) -> Poll<Failure> {
+        loop {
+            ready!(self.timer.as_mut().poll(context));
+            let left = self.flight.time_left();
+            if left.is_zero() {
+                let text = "the request used up its time";
+                return Poll::Ready(Failure::new(Kind::OutOfTime, text));
+            }
+            let quiet = self.last.elapsed();
+            if quiet >= self.idle {
+                let text = match self.flight.placed() {
+                    Some(placed) => forward::stalled_text(&placed.endpoint, self.idle),
+                    None => "the answer stopped".to_owned(),
+                };
+                return Poll::Ready(Failure::new(Kind::Stalled, text));
+            }
+            // Something came since the timer was set: set it from then.
+            let wait = self.idle.saturating_sub(quiet).min(left);
+            self.timer.as_mut().reset(tokio::time::Instant::now() + wait);
+        }
+    }
+
+    fn lost(&self, why: &str) -> Failure {
+        match self.flight.placed() {
+            Some(placed) => forward::lost(&placed.endpoint, why),
+            None => Failure::new(Kind::Lost, why.to_owned()),
+        }
+    }
+
+    /// The endpoint's answer came to its end.
+    fn ended(&mut self) -> Piece {
+        let mut left = Bytes::new();
+        if let Some(events) = &mut self.events {
+            left = events.rest().bytes;
+            if !events.done {
+                // Without a length the end of a connection looks like the end of an answer.
+                let failure = self.lost("the stream ended too soon");
+                return Some(self.broken(&failure));
+            }
+            self.flight.usage = events.usage;
+        }
+        if let Some(rest) = self.rest.take() {
+            rest.lease.give_back();
+        }
+        let good = (200..300).contains(&self.status);
+        let outcome = if good { Outcome::Done } else { Outcome::Refused };
+        self.flight.end(self.status, outcome, (!good).then_some("endpoint_error"));
+        (!left.is_empty()).then(|| Ok(Frame::data(left)))
+    }
+
+    /// The answer cannot be completed.
+    fn broken(&mut self, failure: &Failure) -> Result<Frame<Bytes>, io::Error> {
+        self.rest = None;
+        self.flight.trace.attempted(None, Some(failure.code()));
+        if let Some(events) = &self.events {
+            self.flight.usage = events.usage;
+        }
+        let status = failure.status().as_u16();
+        self.flight.end(status, Outcome::Lost, Some(failure.code()));
+        self.closer.close();
+        if self.events.is_none() {
+            return Err(io::Error::other(failure.clone()));
+        }
+        if let Some(pool) = self.flight.pool() {
+            pool.metrics.stream_errors.inc();
+        }
+        Ok(Frame::data(Bytes::from(failure.event())))
+    }
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Piece> {
+        match self.get_mut() {
+            Self::Whole(whole) => {
+                let frame = ready!(Pin::new(whole).poll_frame(context));
+                Poll::Ready(frame.map(|frame| frame.map_err(|never| match never {})))
+            }
+            Self::Passing(passing) => passing.poll_piece(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(whole) => whole.is_end_stream(),
+            Self::Passing(passing) => passing.rest.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        match self {
+            Self::Whole(whole) => whole.size_hint(),
+            Self::Passing(_) => http_body::SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Connections to endpoints: one stack of idle ones per endpoint and thread, newest first.
+//!
+//! Called in phase `forward`, by probes and by the scraper, through one function: [`Upstream::
+//! send`]. A connection belongs to one exchange at a time ([`Lease`]). Dropping a lease before
+//! its answer was read to the end closes the connection at once: that is how a cancel reaches
+//! the engine. It never decides whether another endpoint is tried.
+
+use crate::endpoint::Endpoint;
+use crate::error::{Failure, Kind};
+use crate::tasks::{self, Owned};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+
+/// An idle connection older than this is not used again: the engines' HTTP servers (uvicorn,
+/// cpp-httplib) close theirs after 5 s, and one that is closed while we write costs a retry.
+const IDLE_MAX: Duration = Duration::from_secs(3);
+/// Most idle connections to one endpoint on one thread.
+const IDLE_COUNT: usize = 256;
+
+type Sender = SendRequest<Full<Bytes>>;
+
+#[derive(Debug)]
+struct Connection {
+    sender: Sender,
+    /// Drives the socket; ends with the connection.
+    _task: Owned,
+}
+
+#[derive(Debug)]
+struct Idle {
+    connection: Connection,
+    since: Instant,
+}
+
+/// The idle connections of one thread.
+#[derive(Debug, Default)]
+pub(crate) struct Upstream {
+    idle: RefCell<HashMap<u64, Vec<Idle>>>,
+}
+
+/// The right to one connection until its answer was read to the end.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    connection: Connection,
+    endpoint: u64,
+    home: Rc<Upstream>,
+}
+
+impl Lease {
+    /// The answer was read to its end: the connection may serve again.
+    pub(crate) fn give_back(self) {
+        let Self { connection, endpoint, home } = self;
+        if connection.sender.is_closed() {
+            return;
+        }
+        let mut idle = home.idle.borrow_mut();
+        let stack = idle.entry(endpoint).or_default();
+        if stack.len() < IDLE_COUNT {
+            stack.push(Idle { connection, since: Instant::now() });
+        }
+    }
+}
+
+/// The head of an answer, and the connection that its body comes from.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Head and body.
+    pub(crate) response: Response<Incoming>,
+    /// The connection.
+    pub(crate) lease: Lease,
+}
+
+impl Upstream {
+    /// Closes idle connections that are too old to be used, for endpoints that are gone too.
+    pub(crate) fn sweep(&self) {
+        self.idle.borrow_mut().retain(|_, stack| {
+            stack.retain(|idle| idle.since.elapsed() < IDLE_MAX);
+            !stack.is_empty()
+        });
+    }
+
+    /// Sends a request and waits for the answer's head. `sent` is called when the request is
+    /// on its way. A connection that was idle may have been closed by the endpoint meanwhile:
+    /// then, and only then, the request is sent once more, on a new one.
+    pub(crate) async fn send(
+        self: &Rc<Self>,
+        endpoint: &Endpoint,
+        request: Request<Full<Bytes>>,
+        connect: Duration,
+        sent: impl Fn(),
+    ) -> Result<Answer, Failure> {
+        if let Some(connection) = self.take_idle(endpoint.uid).await
+            && let Ok(answer) = self.exchange(endpoint, connection, request.clone(), &sent).await
+        {
+            return Ok(answer);
+        }
+        let connection = open(endpoint, connect).await?;
+        self.exchange(endpoint, connection, request, &sent).await
+    }
+
+    async fn take_idle(&self, endpoint: u64) -> Option<Connection> {
+        loop {
+            let idle = self.idle.borrow_mut().get_mut(&endpoint)?.pop()?;
+            let mut connection = idle.connection;
+            if idle.since.elapsed() < IDLE_MAX && connection.sender.ready().await.is_ok() {
+                return Some(connection);
+            }
+        }
+    }
+
+    async fn exchange(
+        self: &Rc<Self>,
+        endpoint: &Endpoint,
+        mut connection: Connection,
+        request: Request<Full<Bytes>>,
+        sent: &impl Fn(),
+    ) -> Result<Answer, Failure> {
+        let mut answer = pin!(connection.sender.send_request(request));
+        // The first poll hands the request to the connection's task, which has its turn before
+        // ours when we yield; only then is the rest of the bookkeeping done.
+        let early = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
+        let outcome = match early {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => {
+                tokio::task::yield_now().await;
+                sent();
+                answer.await
+            }
+        };
+        let response = outcome.map_err(|error| {
+            let name = &endpoint.known.name;
+            Failure::new(Kind::Lost, format!("endpoint {name} gave no answer: {error}"))
+        })?;
+        let lease = Lease { connection, endpoint: endpoint.uid, home: Rc::clone(self) };
+        Ok(Answer { response, lease })
+    }
+}
+
+async fn open(endpoint: &Endpoint, limit: Duration) -> Result<Connection, Failure> {
+    let known = &endpoint.known;
+    let unreachable = |reason: String| {
+        endpoint.set_reachable(false);
+        let text = format!("endpoint {} cannot be reached: {reason}", known.name);
+        Failure::new(Kind::Unreachable, text)
+    };
+    let connecting = TcpStream::connect((known.address.as_str(), known.port));
+    let socket = tokio::time::timeout(limit, connecting)
+        .await
+        .map_err(|_| unreachable(format!("no connection within {} ms", limit.as_millis())))?
+        .and_then(|socket| socket.set_nodelay(true).map(|()| socket))
+        .map_err(|error| unreachable(error.to_string()))?;
+    let (sender, driver) = http1::handshake(TokioIo::new(socket))
+        .await
+        .map_err(|error| unreachable(error.to_string()))?;
+    endpoint.set_reachable(true);
+    // Its error reaches whoever waits for the answer; there is nobody else to tell.
+    let task = async move { drop(driver.await) };
+    Ok(Connection { sender, _task: tasks::Owned::spawn(task) })
+}

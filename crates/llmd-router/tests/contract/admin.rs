@@ -1,0 +1,189 @@
+//! The admin port.
+
+use crate::support::{KEY, Setup, engine, one_model};
+use llmd_testkit::{Behaviour, Client, Reply};
+use std::process::{Command, Stdio};
+
+async fn probe(setup: &Setup, key: Option<&str>, body: &str) -> Reply {
+    let header = key.map(|key| format!("authorization: Bearer {key}"));
+    let headers: Vec<&str> = header.iter().map(String::as_str).collect();
+    let client = Client::post(setup.admin, "/probe", &headers, body.as_bytes()).await.unwrap();
+    client.reply().await.unwrap()
+}
+
+fn json(reply: &Reply) -> serde_json::Value {
+    serde_json::from_slice(&reply.body).unwrap()
+}
+
+#[tokio::test]
+async fn a_probe_goes_to_the_endpoint_that_it_names_and_needs_the_key() {
+    let (one, other) = (engine(vec![Behaviour::ok()]), engine(vec![Behaviour::ok()]));
+    let setup = Setup::start(&one_model(&[&one, &other]));
+    let body = "{\"model\": \"chat\", \"endpoint\": \"e1\"}";
+    for key in [None, Some("wrong"), Some("a-key-for-test"), Some("a-key-for-testsx"), Some("")] {
+        assert_eq!(probe(&setup, key, body).await.status, 401, "{key:?}");
+    }
+    for _ in 0..3 {
+        let reply = probe(&setup, Some(KEY), body).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        let answer = json(&reply);
+        assert_eq!((&answer["ok"], &answer["simulated"]), (&true.into(), &false.into()));
+        assert!(answer["latencyMs"].as_f64().unwrap() > 0.0);
+    }
+    assert_eq!((one.received().len(), other.received().len()), (0, 3));
+    let sent: serde_json::Value = serde_json::from_slice(&other.received()[0].body).unwrap();
+    assert_eq!((&sent["model"], &sent["max_tokens"]), (&"chat".into(), &1.into()));
+    setup.at_rest().await;
+}
+
+#[tokio::test]
+async fn a_probe_tells_why_it_failed() {
+    let bad = engine(vec![Behaviour::Status(500), Behaviour::CloseBeforeHead]);
+    let setup = Setup::start(&one_model(&[&bad]));
+    let body = "{\"model\": \"chat\", \"endpoint\": \"e0\"}";
+    let first = probe(&setup, Some(KEY), body).await;
+    assert_eq!((first.status, &json(&first)["ok"]), (502, &false.into()));
+    assert!(json(&first)["reason"].as_str().unwrap().contains("500"));
+    let second = probe(&setup, Some(KEY), body).await;
+    assert!(json(&second)["reason"].as_str().unwrap().contains("e0"));
+    for (body, status) in [
+        ("{\"model\": \"chat\", \"endpoint\": \"x\"}", 404),
+        ("{\"model\": \"x\", \"endpoint\": \"e0\"}", 404),
+        ("{", 400),
+    ] {
+        assert_eq!(probe(&setup, Some(KEY), body).await.status, status);
+    }
+}
+
+#[tokio::test]
+async fn without_a_key_file_probes_are_refused() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let setup = Setup::start(&one_model(&[&engine]).replace("adminKeyFile: key\n", ""));
+    let body = "{\"model\": \"chat\", \"endpoint\": \"e0\"}";
+    assert_eq!(probe(&setup, Some(KEY), body).await.status, 403);
+}
+
+#[tokio::test]
+async fn a_simulated_engine_is_said_to_be() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let config = one_model(&[&engine]).replace("{name: v,", "{name: v, simulated: true,");
+    let setup = Setup::start(&config);
+    let reply = probe(&setup, Some(KEY), "{\"model\": \"chat\", \"endpoint\": \"e0\"}").await;
+    assert_eq!(json(&reply)["simulated"], true);
+    assert_eq!(setup.status().await["models"][0]["endpoints"][0]["simulated"], true);
+}
+
+#[tokio::test]
+async fn reported_load_is_shown_and_a_missing_signal_is_null() {
+    let (told, silent) = (engine(vec![Behaviour::ok()]), engine(vec![Behaviour::ok()]));
+    told.metrics(
+        "vllm:num_requests_running{engine=\"0\"} 3\nvllm:num_requests_waiting{engine=\"0\"} 0\n",
+    );
+    let setup = Setup::start(&one_model(&[&told, &silent]));
+    setup.until(|status| status["models"][0]["endpoints"][0]["reportedRunning"] == 3).await;
+    let status = setup.status().await;
+    let endpoints = &status["models"][0]["endpoints"];
+    assert_eq!(endpoints[0]["reportedWaiting"], 0);
+    assert!(endpoints[0]["reportedKvUsage"].is_null());
+    assert!(endpoints[0]["reportedAgeMs"].as_u64().unwrap() < 5_000);
+    assert!(endpoints[1]["reportedRunning"].is_null());
+    assert!(!endpoints[1]["degraded"].as_array().unwrap().is_empty());
+    let page = setup.get_admin("/metrics").await.text();
+    assert!(
+        page.contains(
+            "llmd_router_reported_running{model=\"chat\",endpoint=\"e0\",variant=\"v\"} 3"
+        )
+    );
+    assert!(!page.contains("llmd_router_reported_running{model=\"chat\",endpoint=\"e1\""));
+    let failures =
+        "llmd_router_scrape_failures_total{model=\"chat\",endpoint=\"e1\",variant=\"v\"}";
+    assert!(setup.metric(failures).await > 0.0);
+}
+
+#[tokio::test]
+async fn status_has_every_field_that_is_promised() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let setup = Setup::start(&one_model(&[&engine]));
+    let status = setup.status().await;
+    for field in ["version", "ready", "draining"] {
+        assert!(!status[field].is_null(), "{field}");
+    }
+    assert!(status["config"]["loadedAt"].is_string() && status["config"]["error"].is_null());
+    let model = &status["models"][0];
+    for field in ["name", "scheduler", "bytesPerToken"] {
+        assert!(!model[field].is_null(), "{field}");
+    }
+    let endpoint = model["endpoints"][0].as_object().unwrap();
+    for field in [
+        "name",
+        "address",
+        "variant",
+        "accelerator",
+        "simulated",
+        "state",
+        "profile",
+        "inflightRequests",
+        "inflightTokens",
+        "reportedRunning",
+        "reportedWaiting",
+        "reportedKvUsage",
+        "reportedAgeMs",
+        "prefillCorrection",
+        "stepCorrection",
+        "degraded",
+        "revision",
+    ] {
+        assert!(endpoint.contains_key(field), "{field}");
+    }
+    assert_eq!(endpoint["state"], "ready");
+    assert_eq!(endpoint["profile"], "neutral");
+}
+
+#[tokio::test]
+async fn inflight_requests_are_shown_while_they_run() {
+    let engine = engine(vec![Behaviour::StallAfter(1)]);
+    let setup = Setup::start(&one_model(&[&engine]));
+    let mut client = setup.post(&[], &crate::support::body("chat", true)).await;
+    client.wait_for("t0").await.unwrap();
+    let gauge = "llmd_router_inflight_requests{model=\"chat\",endpoint=\"e0\",variant=\"v\"}";
+    assert_eq!(setup.metric(gauge).await, 1.0);
+    assert_eq!(setup.status().await["models"][0]["endpoints"][0]["inflightRequests"], 1);
+    drop(client);
+    setup.at_rest().await;
+}
+
+#[tokio::test]
+async fn junk_names_make_no_series() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let setup = Setup::start(&one_model(&[&engine]));
+    let junk = |n: usize| crate::support::body(&format!("junk-{n}"), false);
+    setup.post(&[], &junk(0)).await.reply().await.unwrap();
+    setup.ask().await;
+    Client::ask(setup.data, "GET", "/junk").await.unwrap();
+    let series = |page: String| page.lines().filter(|line| !line.starts_with('#')).count();
+    let before = series(setup.get_admin("/metrics").await.text());
+    for n in 1..40 {
+        setup.post(&[], &junk(n)).await.reply().await.unwrap();
+        Client::ask(setup.data, "GET", &format!("/junk/{n}")).await.unwrap();
+    }
+    assert_eq!(series(setup.get_admin("/metrics").await.text()), before);
+}
+
+#[tokio::test]
+async fn promtool_reads_a_live_page() {
+    let engine = engine(vec![Behaviour::Status(500), Behaviour::Ok(3, std::time::Duration::ZERO)]);
+    engine.metrics("vllm:num_requests_running 1\n");
+    let setup = Setup::start(&one_model(&[&engine]));
+    setup.ask().await;
+    setup.ask_stream().await;
+    let page = setup.get_admin("/metrics").await;
+    assert!(page.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
+    let mut tool = Command::new("promtool");
+    tool.args(["check", "metrics"]).stdin(Stdio::piped());
+    let tool = tool.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    // Where Prometheus is not installed the end-to-end tests, which install it, check a page.
+    let Ok(mut tool) = tool else { return };
+    std::io::Write::write_all(&mut tool.stdin.take().unwrap(), &page.body).unwrap();
+    let output = tool.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,19 @@
+//! The router in process, between raw-socket clients and scripted engines: what it promises to
+//! both sides, one test for each promise.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::float_cmp,
+    reason = "a test may fail loudly, and counters are whole numbers"
+)]
+
+mod admin;
+mod cancel;
+mod failures;
+mod lifecycle;
+mod load;
+mod process;
+mod requests;
+mod support;
+mod traces;

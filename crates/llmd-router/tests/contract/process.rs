@@ -1,0 +1,108 @@
+//! The router as a process: its log and its signals.
+
+use crate::support::{CHAT, KEY, body, engine, one_model};
+use llmd_testkit::{Behaviour, Client};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+struct Process {
+    child: Child,
+    lines: Receiver<String>,
+    _folder: tempfile::TempDir,
+}
+
+impl Process {
+    fn start(config: &str, format: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("router.yaml");
+        std::fs::write(&file, config).unwrap();
+        std::fs::write(folder.path().join("key"), KEY).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_llmd-router"))
+            .args(["--log", format, "--config"])
+            .arg(&file)
+            .env_remove("LLMD_LOG")
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = channel();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            for line in log.lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        Self { child, lines, _folder: folder }
+    }
+
+    /// The next line that holds `text`.
+    fn line(&self, text: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(Duration::from_secs(20)).unwrap();
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    async fn ended(&mut self) -> Option<i32> {
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn data_address(line: &str) -> SocketAddr {
+    let address = line.split("data=").nth(1).unwrap();
+    address.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn sighup_reloads_and_sigterm_lets_streams_finish_and_ends_with_0() {
+    let engine = engine(vec![Behaviour::Ok(10, Duration::from_millis(100))]);
+    let mut process = Process::start(&one_model(&[&engine]), "text");
+    let data = data_address(&process.line("listening"));
+    process.signal("-HUP");
+    process.line("configuration taken over");
+    let body = body("chat", true);
+    let mut running = Client::post(data, CHAT, &[], body.as_bytes()).await.unwrap();
+    running.wait_for("t0").await.unwrap();
+    process.signal("-TERM");
+    assert!(running.reply().await.unwrap().text().ends_with("data: [DONE]\n\n"));
+    assert_eq!(process.ended().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_second_sigterm_cuts_what_runs_and_the_log_says_so_as_json() {
+    let engine = engine(vec![Behaviour::StallAfter(1)]);
+    let config = one_model(&[&engine]).replace("idleMs: 700", "idleMs: 60000");
+    let mut process = Process::start(&config, "json");
+    let line: serde_json::Value = serde_json::from_str(&process.line("listening")).unwrap();
+    let data = line["fields"]["data"].as_str().unwrap().parse().unwrap();
+    let body = body("chat", true);
+    let mut running = Client::post(data, CHAT, &[], body.as_bytes()).await.unwrap();
+    running.wait_for("t0").await.unwrap();
+    process.signal("-TERM");
+    process.line("draining");
+    process.signal("-TERM");
+    let line: serde_json::Value = serde_json::from_str(&process.line("cut")).unwrap();
+    assert_eq!(line["fields"]["requests"], 1);
+    assert_eq!(process.ended().await, Some(1));
+}

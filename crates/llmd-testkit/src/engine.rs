@@ -1,0 +1,322 @@
+//! The fake engine: a script of behaviours, and a record of all that it received.
+//!
+//! It runs on a thread of its own, so that a test's runtime may stand still or be single-
+//! threaded. Killing it breaks every connection at once, as SIGKILL does.
+
+use crate::behaviour::Behaviour;
+use crate::wire::{Head, read_body, read_head};
+use std::fmt::Write as _;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// One request as it arrived.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// "POST /v1/completions".
+    pub target: String,
+    /// Headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body, byte for byte.
+    pub body: Vec<u8>,
+    /// When it was read.
+    pub at: Instant,
+    /// When the router closed the connection before the answer's end.
+    pub cancelled: Option<Instant>,
+}
+
+impl Received {
+    /// The first header of that name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// The behaviour of each coming request; the last one stays.
+    script: Vec<Behaviour>,
+    metrics: String,
+    received: Vec<Received>,
+    connections: usize,
+}
+
+/// A running fake engine; dropped, it dies.
+#[derive(Debug)]
+pub struct FakeEngine {
+    /// Where it listens.
+    pub address: SocketAddr,
+    shared: Arc<Mutex<Shared>>,
+    alive: watch::Sender<bool>,
+}
+
+impl FakeEngine {
+    /// Starts on a free port with a script whose last entry is repeated.
+    pub fn start(script: Vec<Behaviour>) -> io::Result<Self> {
+        Self::start_at("127.0.0.1:0".parse().map_err(io::Error::other)?, script)
+    }
+
+    /// Starts at a given address: an engine that comes back.
+    pub fn start_at(address: SocketAddr, script: Vec<Behaviour>) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Mutex::new(Shared {
+            script,
+            metrics: String::new(),
+            received: Vec::new(),
+            connections: 0,
+        }));
+        let (alive, dead) = watch::channel(true);
+        let state = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(run(listener, state, dead))
+            // Dropping the runtime drops every connection.
+        });
+        Ok(Self { address, shared, alive })
+    }
+
+    /// Breaks all connections and stops listening.
+    pub fn kill(&self) {
+        let _ = self.alive.send(false);
+    }
+
+    /// Replaces the script.
+    pub fn script(&self, script: Vec<Behaviour>) {
+        self.lock().script = script;
+    }
+
+    /// What `GET /metrics` answers; empty means 404.
+    pub fn metrics(&self, page: &str) {
+        page.clone_into(&mut self.lock().metrics);
+    }
+
+    /// All requests so far but those for metrics.
+    pub fn received(&self) -> Vec<Received> {
+        self.lock().received.clone()
+    }
+
+    /// Connections open now.
+    pub fn connections(&self) -> usize {
+        self.lock().connections
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for FakeEngine {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+async fn run(
+    listener: std::net::TcpListener,
+    shared: Arc<Mutex<Shared>>,
+    mut dead: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    loop {
+        tokio::select! {
+            _ = dead.changed() => return Ok(()),
+            accepted = listener.accept() => {
+                let (socket, _) = accepted?;
+                socket.set_nodelay(true)?;
+                let shared = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    lock(&shared).connections += 1;
+                    let _ = connection(socket, &shared).await;
+                    lock(&shared).connections -= 1;
+                });
+            }
+        }
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn connection(mut socket: TcpStream, shared: &Mutex<Shared>) -> io::Result<()> {
+    let mut rest = Vec::new();
+    while let Some(mut head) = read_head(&mut socket, rest).await? {
+        if head.start.starts_with("GET /metrics") {
+            rest = std::mem::take(&mut head.rest);
+            let page = lock(shared).metrics.clone();
+            let status = if page.is_empty() { 404 } else { 200 };
+            socket.write_all(plain(status, "text/plain", &page).as_bytes()).await?;
+            continue;
+        }
+        let length = head.header("content-length").and_then(|text| text.parse().ok());
+        let begun = std::mem::take(&mut head.rest);
+        let (body, behind) = read_body(&mut socket, begun, length.unwrap_or(0)).await?;
+        rest = behind;
+        let (behaviour, index) = record(shared, &head, body.clone());
+        let streamed = crate::wire::find(&body, b"\"stream\":true").is_some()
+            || crate::wire::find(&body, b"\"stream\": true").is_some();
+        let (mut reader, mut writer) = socket.split();
+        let mut byte = [0_u8; 1];
+        let keep = tokio::select! {
+            answered = answer(&mut writer, behaviour, streamed) => answered?,
+            // A router that leaves closes the connection; it sends nothing in mid-answer.
+            _ = reader.read(&mut byte) => {
+                lock(shared).received[index].cancelled = Some(Instant::now());
+                return Ok(());
+            }
+        };
+        if !keep {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn record(shared: &Mutex<Shared>, head: &Head, body: Vec<u8>) -> (Behaviour, usize) {
+    let mut shared = lock(shared);
+    let behaviour = if shared.script.len() > 1 {
+        shared.script.remove(0)
+    } else {
+        shared.script.first().cloned().unwrap_or_else(Behaviour::ok)
+    };
+    shared.received.push(Received {
+        target: head.start.trim_end_matches(" HTTP/1.1").to_owned(),
+        headers: head.headers.clone(),
+        body,
+        at: Instant::now(),
+        cancelled: None,
+    });
+    (behaviour, shared.received.len() - 1)
+}
+
+/// Sends the answer; false when the connection ends with it.
+async fn answer(
+    writer: &mut (impl AsyncWriteExt + Unpin),
+    behaviour: Behaviour,
+    streamed: bool,
+) -> io::Result<bool> {
+    let forever = Duration::from_hours(1);
+    match behaviour {
+        Behaviour::Ok(count, gap) if streamed => {
+            chunks(writer, count, gap).await?;
+            finish(writer, "").await
+        }
+        Behaviour::Ok(count, gap) => {
+            tokio::time::sleep(gap * u32::try_from(count).unwrap_or(1)).await;
+            object(writer, [10, 0, u32::try_from(count).unwrap_or(0)]).await
+        }
+        Behaviour::Usage(count, usage) if streamed => {
+            chunks(writer, count, Duration::ZERO).await?;
+            finish(writer, &format!("data: {{\"choices\":[],{}}}\n\n", usage_json(usage))).await
+        }
+        Behaviour::Usage(_, usage) => object(writer, usage).await,
+        Behaviour::Status(status) => {
+            let body = "{\"error\":{\"message\":\"scripted\",\"type\":\"engine\"}}";
+            writer.write_all(plain(status, "application/json", body).as_bytes()).await?;
+            Ok(true)
+        }
+        Behaviour::Hang => pause(forever).await,
+        Behaviour::HangAfterHead => {
+            chunks(writer, 0, Duration::ZERO).await?;
+            pause(forever).await
+        }
+        Behaviour::StallAfter(count) => {
+            chunks(writer, count, Duration::ZERO).await?;
+            pause(forever).await
+        }
+        Behaviour::SlowFirstByte(wait) => {
+            tokio::time::sleep(wait).await;
+            let ok = Box::pin(answer(writer, Behaviour::ok(), streamed));
+            ok.await
+        }
+        Behaviour::CloseBeforeHead => Ok(false),
+        Behaviour::DieAfter(count) if streamed => {
+            chunks(writer, count, Duration::ZERO).await?;
+            Ok(false)
+        }
+        Behaviour::DieAfter(_) => {
+            let whole = plain(200, "application/json", "{\"choices\":[{\"text\":\"cut\"}]}");
+            writer.write_all(&whole.as_bytes()[..whole.len() - 6]).await?;
+            Ok(false)
+        }
+        Behaviour::HalfClose(count) => {
+            chunks(writer, count, Duration::ZERO).await?;
+            writer.shutdown().await?;
+            pause(forever).await
+        }
+        Behaviour::WrongContentType => {
+            writer.write_all(plain(200, "text/html", "<html></html>").as_bytes()).await?;
+            Ok(true)
+        }
+        Behaviour::Raw(bytes) => {
+            writer.write_all(&bytes).await?;
+            Ok(false)
+        }
+    }
+}
+
+async fn pause(time: Duration) -> io::Result<bool> {
+    tokio::time::sleep(time).await;
+    Ok(false)
+}
+
+fn plain(status: u16, content_type: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status} Scripted\r\ncontent-type: {content_type}\r\nx-engine: fake\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn usage_json([prompt, cached, completion]: [u32; 3]) -> String {
+    format!(
+        "\"usage\":{{\"prompt_tokens\":{prompt},\"completion_tokens\":{completion},\
+         \"prompt_tokens_details\":{{\"cached_tokens\":{cached}}}}}"
+    )
+}
+
+async fn object(writer: &mut (impl AsyncWriteExt + Unpin), usage: [u32; 3]) -> io::Result<bool> {
+    let body = format!("{{\"choices\":[{{\"text\":\"hello\"}}],{}}}", usage_json(usage));
+    writer.write_all(plain(200, "application/json", &body).as_bytes()).await?;
+    Ok(true)
+}
+
+/// The head of a stream and `count` events, each in a chunk of its own.
+async fn chunks(
+    writer: &mut (impl AsyncWriteExt + Unpin),
+    count: usize,
+    gap: Duration,
+) -> io::Result<()> {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-engine: fake\r\n\
+                transfer-encoding: chunked\r\n\r\n";
+    writer.write_all(head.as_bytes()).await?;
+    for number in 0..count {
+        if !gap.is_zero() {
+            tokio::time::sleep(gap).await;
+        }
+        let event = format!("data: {{\"choices\":[{{\"text\":\"t{number}\"}}]}}\n\n");
+        writer.write_all(chunk(&event).as_bytes()).await?;
+        writer.flush().await?;
+    }
+    Ok(())
+}
+
+async fn finish(writer: &mut (impl AsyncWriteExt + Unpin), last: &str) -> io::Result<bool> {
+    let mut bytes = if last.is_empty() { String::new() } else { chunk(last) };
+    bytes.push_str(&chunk("data: [DONE]\n\n"));
+    bytes.push_str("0\r\n\r\n");
+    writer.write_all(bytes.as_bytes()).await?;
+    Ok(true)
+}
+
+fn chunk(text: &str) -> String {
+    let mut framed = String::new();
+    let _ = write!(framed, "{:x}\r\n{text}\r\n", text.len());
+    framed
+}

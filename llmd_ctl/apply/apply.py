@@ -1,0 +1,210 @@
+"""Apply: make a plan the desired revision and wait until it answers through the router.
+
+Called by the command line with a plan that has been checked. It writes desired.json, sees to it
+that a controller runs and follows it; it starts and stops no engine itself. Interrupted or killed
+anywhere, the same call again goes on from where things are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from llmd_ctl.apply.changes import Change, compare
+from llmd_ctl.apply.events import (
+    DocumentSetAside,
+    EndpointAnswered,
+    Listen,
+    ModelAnswered,
+    NothingChanged,
+    RevisionDesired,
+)
+from llmd_ctl.apply.failure import Baseline, failed_parts, interrupted, timed_out, unanswered
+from llmd_ctl.apply.lock import COMMAND_LOCK, hold
+from llmd_ctl.apply.machine import Machine
+from llmd_ctl.apply.records import Desired, Observed
+from llmd_ctl.apply.state import StateFolder, Unreadable
+from llmd_ctl.apply.supervisor import POLL_SECONDS, Supervisor
+from llmd_ctl.errors import ApplyFailed, SpecInvalid
+from llmd_ctl.plan import Plan, PlannedModel
+from llmd_ctl.render import external_name, replica_specs
+
+# Beyond what the engines' own start-up times allow: the backstop for a controller that hangs.
+SLACK_SECONDS = 60.0
+DRAIN_SECONDS = 45.0
+PROBE_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class ApplyResult:
+    """What was reached. URLs are None when nobody waited."""
+
+    revision: int
+    changes: tuple[Change, ...]
+    waited: bool
+    url: str | None
+    admin_url: str | None
+
+
+@dataclass(frozen=True)
+class Applying:
+    """One apply at work."""
+
+    plan: Plan
+    folder: StateFolder
+    machine: Machine
+    supervisor: Supervisor
+    listen: Listen
+    python: str
+
+
+def apply_plan(
+    plan: Plan,
+    folder: StateFolder,
+    machine: Machine,
+    python: str,
+    listen: Listen,
+    *,
+    wait: bool = True,
+    timeout_seconds: float | None = None,
+) -> ApplyResult:
+    """Apply a plan. Raises Locked, ApplyFailed or Interrupted, which say how things stand."""
+    folder.prepare()
+    with hold(folder, COMMAND_LOCK, machine, "apply"):
+        supervisor = Supervisor(folder, machine, python, listen)
+        work = Applying(plan, folder, machine, supervisor, listen, python)
+        try:
+            before = supervisor.observed()
+            revision, changes = _desire(work)
+            supervisor.ensure(retry=not changes)
+            if not wait:
+                return ApplyResult(revision, changes, waited=False, url=None, admin_url=None)
+            limit = _limit(work, before) if timeout_seconds is None else timeout_seconds
+            deadline = machine.clock.monotonic() + limit
+            observed = _wait(work, revision, Baseline.of(before), deadline)
+            return ApplyResult(
+                revision,
+                changes,
+                waited=True,
+                url=observed.router.url if observed.router else None,
+                admin_url=observed.router.admin_url if observed.router else None,
+            )
+        except KeyboardInterrupt:
+            raise interrupted(folder, plan) from None
+
+
+def latest_desired(folder: StateFolder, listen: Listen) -> Desired | None:
+    """The desired revision; an unreadable one is set aside and the history's newest counts."""
+    try:
+        return folder.desired()
+    except Unreadable as error:
+        kept = folder.set_aside(error.path)
+        listen(DocumentSetAside(str(error), str(kept)))
+    for revision in reversed(folder.revisions()):
+        try:
+            past = folder.past(revision)
+        except Unreadable:
+            continue
+        if past is not None:
+            return replace(past, revision=folder.revisions()[-1])
+    return None
+
+
+def desired_plan(desired: Desired | None) -> Plan | None:
+    """The plan that is desired; None when there is none, or none that this version can read."""
+    if desired is None or desired.plan is None:
+        return None
+    try:
+        return Plan.from_json(desired.plan)
+    except SpecInvalid:
+        return None
+
+
+def _desire(work: Applying) -> tuple[int, tuple[Change, ...]]:
+    """Write the next revision, unless this very plan is desired already."""
+    desired = latest_desired(work.folder, work.listen)
+    document = work.plan.to_json()
+    on_disk = work.folder.desired() is not None  # else it was set aside: write it anew
+    if desired is not None and desired.plan == document and on_disk:
+        work.listen(NothingChanged(desired.revision))
+        return desired.revision, ()
+    changes = compare(desired_plan(desired), work.plan, running=None)
+    revision = desired.revision + 1 if desired is not None else 1
+    work.folder.write_desired(Desired(revision, deleted=False, plan=document))
+    work.listen(RevisionDesired(revision, changes))
+    return revision, changes
+
+
+def _wait(work: Applying, revision: int, baseline: Baseline, deadline: float) -> Observed:
+    """Until all of the revision runs and answers; a failure that won't pass ends it early."""
+    clock = work.machine.clock
+    while True:
+        observed = work.supervisor.seen_now()
+        if observed is not None and observed.revision == revision:
+            problems = failed_parts(work.folder, work.plan, observed, baseline)
+            if problems:
+                raise ApplyFailed(problems)
+            if observed.converged:
+                missing = _prove(work, observed)
+                if not missing:
+                    return observed
+                if clock.monotonic() >= deadline:
+                    raise unanswered(work.folder, revision, missing)
+        if clock.monotonic() >= deadline:
+            raise timed_out(work.folder, work.plan, revision, observed)
+        work.supervisor.ensure(retry=False)
+        clock.sleep(POLL_SECONDS)
+
+
+def _prove(work: Applying, observed: Observed) -> dict[str, str]:
+    """Ask every endpoint, then every model, for one token; what doesn't answer, with reasons."""
+    if observed.router is None:
+        return {"router": "has no address"}
+    waiting = dict(_endpoints(work))
+    clock, network = work.machine.clock, work.machine.network
+    key = work.folder.admin_key() or ""
+    deadline = clock.monotonic() + PROBE_SECONDS
+    reasons: dict[str, str] = {}
+    while waiting:
+        for endpoint, served in list(waiting.items()):
+            answer = network.probe(observed.router.admin_url, key, served, endpoint)
+            reasons[endpoint] = answer.reason
+            if answer.ok:
+                del waiting[endpoint]
+                work.listen(EndpointAnswered(served, endpoint, answer.latency_ms, answer.simulated))
+        if waiting and clock.monotonic() >= deadline:
+            return {endpoint: reasons[endpoint] for endpoint in waiting}
+        if waiting:
+            clock.sleep(POLL_SECONDS)
+    for model in work.plan.models:
+        if _has_endpoints(model):
+            answer = network.complete(observed.router.url, model.name)
+            if not answer.ok:
+                return {f"model {model.name}": answer.reason}
+            work.listen(ModelAnswered(model.name, answer.latency_ms, answer.simulated))
+    return {}
+
+
+def _endpoints(work: Applying) -> list[tuple[str, str]]:
+    """Endpoint and model, for replicas and for what runs already."""
+    specs = replica_specs(work.plan, work.folder.layout, work.python)
+    external = [
+        (external_name(model, variant), model.name)
+        for model in work.plan.models
+        for variant in model.variants
+        if variant.endpoint_url is not None
+    ]
+    return [(spec.name, spec.model) for spec in specs] + external
+
+
+def _has_endpoints(model: PlannedModel) -> bool:
+    return any(
+        variant.endpoint_url is not None or variant.replicas > 0 for variant in model.variants
+    )
+
+
+def _limit(work: Applying, before: Observed | None) -> float:
+    """How long everything may take: what isn't up yet starts one after another at worst."""
+    ready = {record.name for record in before.replicas if record.state == "ready"} if before else ()
+    specs = replica_specs(work.plan, work.folder.layout, work.python)
+    starting = [spec for spec in specs if spec.name not in ready]
+    return SLACK_SECONDS + sum(spec.startup_seconds + DRAIN_SECONDS for spec in starting)

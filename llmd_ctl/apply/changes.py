@@ -1,0 +1,143 @@
+"""What a new plan changes, in terms people check before they say yes.
+
+Used by `diff`, by `plan`'s summary and by apply. Pure. Whether a replica restarts is not guessed:
+it is the comparison of replica names that the controller itself acts on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from llmd_ctl.plan import Plan
+from llmd_ctl.render import Layout, replica_specs
+
+Json = dict[str, Any]
+Slot = tuple[str, str]
+Kind = Literal["add", "remove", "change", "scale", "start"]
+# What the plan derives from other fields: their change is said there.
+DERIVED = {"fit", "capacity", "reasons", "ruledOut", "command", "pricePerHour", "variants"}
+NOTHING = "nothing"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference. `variant` None is the model itself, `model` None the fleet.
+
+    `restarts` counts replicas that are drained, stopped and started anew.
+    """
+
+    kind: Kind
+    model: str | None
+    variant: str | None
+    reasons: tuple[str, ...]
+    restarts: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The published form."""
+        return {
+            "kind": self.kind,
+            "model": self.model,
+            "variant": self.variant,
+            "reasons": list(self.reasons),
+            "restarts": self.restarts,
+        }
+
+
+def compare(old: Plan | None, new: Plan, running: frozenset[str] | None) -> tuple[Change, ...]:
+    """Everything that applying `new` would do. `running`: names of live replicas, if known."""
+    before, after = _Side(old), _Side(new)
+    found = list(_fleet_changes(old, new))
+    for model in new.models:
+        if model.name in before.models:
+            reasons = _reasons(before.models[model.name], after.models[model.name])
+            if reasons:
+                found.append(Change("change", model.name, None, reasons))
+    for slot, variant in after.variants.items():
+        change = _variant_change(slot, before, after) if slot in before.variants else None
+        if slot not in before.variants:
+            found.append(Change("add", *slot, (_size(variant),)))
+        elif change is not None:
+            found.append(change)
+        if running is not None:
+            found += _missing(slot, before, after, running)
+    for slot, variant in before.variants.items():
+        if slot not in after.variants:
+            found.append(Change("remove", *slot, (_size(variant),)))
+    return tuple(found)
+
+
+class _Side:
+    """One plan, looked up by names: its documents without what is derived, and its replicas."""
+
+    def __init__(self, plan: Plan | None) -> None:
+        self.models: dict[str, Json] = {}
+        self.variants: dict[Slot, Json] = {}
+        self.replicas: dict[Slot, set[str]] = {}
+        if plan is None:
+            return
+        for model in plan.to_json()["models"]:
+            self.models[model["name"]] = _kept(model)
+            for variant in model["variants"]:
+                self.variants[model["name"], variant["name"]] = _kept(variant)
+        for spec in replica_specs(plan, Layout(plan.fleet, ""), ""):
+            self.replicas.setdefault((spec.model, spec.variant), set()).add(spec.name)
+
+
+def _fleet_changes(old: Plan | None, new: Plan) -> Iterator[Change]:
+    if old is None:
+        return
+    before, after = old.to_json(), new.to_json()
+    reasons = tuple(
+        reason
+        for name in ("simulate", "traces")
+        for reason in _differences(before[name], after[name], name)
+    )
+    if reasons:
+        yield Change("change", None, None, reasons)
+
+
+def _variant_change(slot: Slot, before: _Side, after: _Side) -> Change | None:
+    reasons = _reasons(before.variants[slot], after.variants[slot])
+    if not reasons:
+        return None
+    old, new = before.replicas.get(slot, set()), after.replicas.get(slot, set())
+    restarts = min(len(old), len(new)) - len(old & new)
+    scaled = all(reason.startswith("replicas:") for reason in reasons)
+    return Change("scale" if scaled else "change", *slot, reasons, restarts)
+
+
+def _missing(slot: Slot, before: _Side, after: _Side, running: frozenset[str]) -> Iterator[Change]:
+    """Replicas that both plans have and that don't run."""
+    names = after.replicas.get(slot, set())
+    down = (names & before.replicas.get(slot, set())) - running
+    if down:
+        yield Change("start", *slot, (f"{len(down)} of {len(names)} replicas don't run",))
+
+
+def _size(variant: Json) -> str:
+    if variant["endpointUrl"] is not None:
+        return f"endpoint {variant['endpointUrl']}"
+    return f"{variant['replicas']} × {variant['accelerator']}"
+
+
+def _kept(document: Json) -> Json:
+    return {key: value for key, value in document.items() if key not in DERIVED}
+
+
+def _reasons(old: Json, new: Json) -> tuple[str, ...]:
+    return tuple(_differences(old, new, ""))
+
+
+def _differences(old: Any, new: Any, path: str) -> Iterator[str]:
+    """`path: old → new` for every leaf that differs."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in {**old, **new}:
+            yield from _differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+    elif old != new:
+        yield f"{path}: {_shown(old)} → {_shown(new)}"
+
+
+def _shown(value: Any) -> str:
+    return NOTHING if value is None else str(value)

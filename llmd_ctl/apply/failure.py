@@ -1,0 +1,136 @@
+"""What went wrong in an apply, said so that a person knows the state of things and the next step.
+
+Called by `apply.py` only. Every text ends with what is desired, what runs and what to do; nothing
+here changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from llmd_ctl.apply.records import ROUTER_MARK, Observed, ReplicaRecord, RouterRecord
+from llmd_ctl.apply.state import StateFolder, Unreadable
+from llmd_ctl.errors import ApplyFailed, Interrupted, Problem
+from llmd_ctl.plan import Plan
+from llmd_ctl.render import replica_specs
+
+# Failures in a row after which waiting on is no use: about three seconds of trying.
+CRASH_LOOP = 3
+TAIL_LINES = 3
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Failures that had happened before this apply: only new ones count against it."""
+
+    failures: Mapping[str, int]
+
+    @classmethod
+    def of(cls, observed: Observed | None) -> Baseline:
+        """What was observed before anything was written."""
+        if observed is None:
+            return cls({})
+        failures = {record.name: record.failures for record in observed.replicas}
+        if observed.router is not None:
+            failures[ROUTER_MARK] = observed.router.failures
+        return cls(failures)
+
+    def given_up(self, name: str, part: ReplicaRecord | RouterRecord) -> bool:
+        """Has this part failed anew, in a way that won't pass by itself?"""
+        anew = part.failures > self.failures.get(name, 0)
+        return anew and (part.trouble is not None or part.failures >= CRASH_LOOP)
+
+
+def failed_parts(
+    folder: StateFolder, plan: Plan, observed: Observed, baseline: Baseline
+) -> list[Problem]:
+    """A problem for each planned replica, and for the router, that will not come up."""
+    planned = {spec.name for spec in replica_specs(plan, folder.layout, "")}
+    state = _state(folder, plan, observed.revision, observed)
+    problems = []
+    router = observed.router
+    if router is not None and baseline.given_up(ROUTER_MARK, router):
+        problems.append(_problem(folder, "router", router, state))
+    for record in observed.replicas:
+        if record.name in planned and baseline.given_up(record.name, record):
+            problems.append(_problem(folder, record.name, record, state))
+    return problems
+
+
+def timed_out(
+    folder: StateFolder, plan: Plan, revision: int, observed: Observed | None
+) -> ApplyFailed:
+    """Nothing has failed for good, but it takes too long."""
+    reasons = [f"{record.name} is {record.state}" for record in _not_ready(observed, revision)]
+    if observed is not None:
+        reasons += observed.problems
+    return ApplyFailed.of(
+        "LC4005",
+        f"revision {revision} does not answer in time",
+        found="; ".join(reasons) or None,
+        hint=_state(folder, plan, revision, observed),
+    )
+
+
+def unanswered(folder: StateFolder, revision: int, missing: Mapping[str, str]) -> ApplyFailed:
+    """Processes run, but the router gets no answer from them."""
+    return ApplyFailed(
+        Problem(
+            "LC4007",
+            f"{name} gives no answer through the router: {reason}",
+            hint=f"Revision {revision} runs, but does not serve. Logs are in "
+            f"{folder.layout.path('logs')}.",
+        )
+        for name, reason in missing.items()
+    )
+
+
+def interrupted(folder: StateFolder, plan: Plan) -> Interrupted:
+    """Ctrl-C, with the state that things are left in: read again, since it came at any point."""
+    try:
+        desired, observed = folder.desired(), folder.observed()
+    except Unreadable:
+        desired, observed = None, None
+    if desired is None or desired.plan != plan.to_json():
+        return Interrupted.of(
+            "LC4008", "interrupted before anything was changed", hint="Apply again when you like."
+        )
+    return Interrupted.of(
+        "LC4008",
+        f"interrupted while waiting for revision {desired.revision}",
+        hint=_state(folder, plan, desired.revision, observed)
+        + " Apply again to go on waiting, or apply another plan, or delete the fleet.",
+    )
+
+
+def _problem(
+    folder: StateFolder, name: str, part: ReplicaRecord | RouterRecord, state: str
+) -> Problem:
+    ran = part.trouble not in {"port", "command"}  # else its log is about an earlier time
+    tail = folder.log_tail(name, TAIL_LINES) if ran else []
+    return Problem(
+        "LC4004" if part.trouble == "port" else "LC4003",
+        f"{name} does not start: {part.reason}",
+        found=" | ".join(tail) or None,
+        hint=f"{state} The log is {folder.layout.log(name)}.",
+    )
+
+
+def _not_ready(observed: Observed | None, revision: int) -> list[ReplicaRecord]:
+    if observed is None or observed.revision != revision:
+        return []
+    return [record for record in observed.replicas if record.state != "ready"]
+
+
+def _state(folder: StateFolder, plan: Plan, revision: int, observed: Observed | None) -> str:
+    """Desired and running, in one sentence."""
+    names = {spec.name for spec in replica_specs(plan, folder.layout, "")}
+    records = observed.replicas if observed else ()
+    ready = sum(record.state == "ready" and record.name in names for record in records)
+    older = sum(record.state == "ready" and record.name not in names for record in records)
+    text = f"Revision {revision} stays desired and the controller goes on: "
+    text += f"{ready} of {len(names)} replicas are ready"
+    if older:
+        text += f", {older} of an older revision still serve"
+    return text + "."

@@ -1,0 +1,69 @@
+"""Real HTTP: is an engine up and serving the right model, what does the router say.
+
+Used through `NetworkPort`. Every failure becomes an answer with a reason; nothing is retried here,
+since the loops that ask come back anyway.
+"""
+
+from __future__ import annotations
+
+import httpx
+
+from llmd_ctl.router.admin import Answer, RouterAdmin, RouterAway, RouterStatus
+
+ENGINE_SECONDS = 2.0
+
+
+class RealNetwork:
+    """`NetworkPort` over one HTTP client that ignores proxies: everything asked is local."""
+
+    def __init__(self) -> None:
+        self._client = httpx.Client(trust_env=False)
+        self._router = RouterAdmin(self._client)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def engine(self, port: int, model: str) -> Answer:
+        """GET /health must be 200 and /v1/models must list the model (or have it as an alias)."""
+        base = f"http://127.0.0.1:{port}"
+        try:
+            health = self._client.get(f"{base}/health", timeout=ENGINE_SECONDS)
+            if health.status_code != httpx.codes.OK:
+                return Answer(ok=False, reason=f"/health answers {health.status_code}")
+            names = _served_names(self._client.get(f"{base}/v1/models", timeout=ENGINE_SECONDS))
+        except httpx.HTTPError as error:
+            return Answer(ok=False, reason=f"does not answer yet ({error or type(error).__name__})")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return Answer(ok=False, reason="/v1/models does not answer with a list of models")
+        if model in names:
+            return Answer(ok=True, reason="")
+        return Answer(ok=False, reason=f"serves {', '.join(names) or 'no model'}, not {model}")
+
+    def router_status(self, admin_url: str) -> RouterStatus | None:
+        """The router's own view, or None when it doesn't answer."""
+        try:
+            return self._router.status(admin_url)
+        except RouterAway:
+            return None
+
+    def probe(self, admin_url: str, key: str, model: str, endpoint: str) -> Answer:
+        """One token from one endpoint, through the router's data path."""
+        try:
+            return self._router.probe(admin_url, key, model, endpoint)
+        except RouterAway as error:
+            return Answer(ok=False, reason=str(error))
+
+    def complete(self, url: str, model: str) -> Answer:
+        """One token from the model, as a user would ask for it."""
+        try:
+            return self._router.complete(url, model)
+        except RouterAway as error:
+            return Answer(ok=False, reason=str(error))
+
+
+def _served_names(response: httpx.Response) -> list[str]:
+    names = []
+    for item in response.json()["data"]:
+        names += [item["id"], *item.get("aliases", [])]
+    return names

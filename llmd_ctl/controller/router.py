@@ -1,0 +1,167 @@
+"""The router as the controller's child: configured, started, reloaded, stopped last.
+
+Driven by the loop. It writes router.yaml and never reads it back: what counts is what the router
+itself says in its status.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from pathlib import Path
+
+from llmd_ctl.apply.address import (
+    FIRST_ADMIN,
+    FIRST_DATA,
+    ROUTER_ADMIN,
+    ROUTER_DATA,
+    PortBook,
+)
+from llmd_ctl.apply.machine import (
+    MARK_FLEET,
+    MARK_PORT,
+    MARK_REPLICA,
+    MARK_STATE,
+    Launch,
+)
+from llmd_ctl.apply.records import ROUTER_MARK, ProcessId, ReplicaRecord, RouterRecord
+from llmd_ctl.controller.child import Child, Yard
+from llmd_ctl.render import RouterPlace
+from llmd_ctl.router.admin import RouterStatus
+
+log = logging.getLogger("llmd_ctl.controller")
+KEY_BYTES = 24
+# A router that hasn't answered for this long after its start is killed and started again.
+STARTUP_SECONDS = 30.0
+
+
+class RouterChild:
+    """One fleet's router."""
+
+    def __init__(self, yard: Yard, python: str, process: ProcessId | None) -> None:
+        self.status: RouterStatus | None = None
+        self.place: RouterPlace | None = None
+        self._yard = yard
+        self._python = python
+        self._child = Child(ROUTER_MARK, yard, process)
+        self._state = "starting"
+        self._since = yard.machine.clock.monotonic()
+        self._text: str | None = None
+
+    def find_place(self, ports: PortBook) -> RouterPlace | None:
+        """The router's ports, chosen once; None while another fleet chooses."""
+        if self.place is None:
+            data = ports.claim(ROUTER_DATA, FIRST_DATA)
+            admin = ports.claim(ROUTER_ADMIN, FIRST_ADMIN)
+            if data is not None and admin is not None:
+                self.place = RouterPlace(data, admin)
+        return self.place
+
+    def configure(self, text: str) -> None:
+        """Write router.yaml when it changed; a router that runs is told to read it again."""
+        if text == self._text:
+            return
+        files = self._yard.machine.files
+        if self._yard.folder.admin_key() is None:
+            self._yard.folder.write_admin_key(secrets.token_hex(KEY_BYTES))
+        path = Path(self._yard.folder.layout.router_config)
+        if files.read(path) != text.encode():
+            files.write_atomic(path, text.encode())
+        self._text = text
+        if self.status is not None:  # it answers, so its signal handlers are in place
+            self._child.hang_up()
+
+    def advance(self, now: float, place: RouterPlace) -> None:
+        """Start it, or see how it is."""
+        if self._child.process is None:
+            self._start(now, place)
+        elif self._child.ended(now):
+            self._enter(now, "backoff")
+            self.status = None
+        else:
+            self._look(now, place)
+
+    def watch(self, now: float, place: RouterPlace) -> None:
+        """See how it is, without starting it again: its fleet is being deleted."""
+        if self._child.process is None or self._child.ended(now):
+            self.status = None
+        elif self._state != "stopping":
+            self._look(now, place)
+
+    def has_nothing_open(self, record: ReplicaRecord) -> bool:
+        """Has it seen that the replica drains, and ended all its requests?
+
+        Silence proves nothing; but a router that is gone has no requests.
+        """
+        if self._child.process is None:
+            return True
+        if self.status is None:
+            return False
+        endpoint = self.status.endpoint(record.model, record.name)
+        if endpoint is None:
+            return True
+        return endpoint.state == "draining" and endpoint.inflight == 0
+
+    def stopped(self, now: float) -> bool:
+        """Ask it to end; True once it is gone."""
+        self._state = "stopping"
+        self.status = None
+        return self._child.cleared(now)
+
+    def retry(self, now: float) -> None:
+        """Start again now if it waits for its back-off to pass."""
+        self._child.retry(now)
+
+    def record(self) -> RouterRecord | None:
+        """What is said about it; None before it has ports."""
+        if self.place is None:
+            return None
+        return RouterRecord(
+            url=self.place.url,
+            admin_url=self.place.admin_url,
+            state=self._state,
+            reason=self._child.reason if self._state == "backoff" else "",
+            process=self._child.process,
+            failures=self._child.failures,
+            trouble=self._child.trouble,
+        )
+
+    def _start(self, now: float, place: RouterPlace) -> None:
+        if now < self._child.retry_at:
+            return
+        layout = self._yard.folder.layout
+        launch = Launch(
+            argv=(
+                self._python,
+                "-P",  # the folder llmd-ctl was called from must not shadow its modules
+                "-m",
+                "llmd_ctl.router",
+                "--config",
+                layout.router_config,
+            ),
+            env={
+                MARK_FLEET: self._yard.folder.fleet,
+                MARK_STATE: str(self._yard.folder.path),
+                MARK_REPLICA: ROUTER_MARK,
+                MARK_PORT: str(place.data_port),
+            },
+            log=Path(layout.log("router")),
+        )
+        started = self._child.start(now, launch, (place.data_port, place.admin_port))
+        self._enter(now, "starting" if started else "backoff")
+
+    def _look(self, now: float, place: RouterPlace) -> None:
+        self.status = self._yard.machine.network.router_status(place.admin_url)
+        if self.status is not None:
+            if self._state != "ready":
+                self._enter(now, "ready")
+            elif now - self._since >= self._yard.limits.stable_seconds:
+                self._child.forgive()
+        elif self._state == "starting" and now - self._since >= STARTUP_SECONDS:
+            self._child.condemn(now, f"did not answer within {STARTUP_SECONDS:g} s")
+
+    def _enter(self, now: float, state: str) -> None:
+        if state != self._state:
+            self._since = now
+            log.info("router %s %s", state, self._child.reason if state == "backoff" else "")
+        self._state = state

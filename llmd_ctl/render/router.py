@@ -1,0 +1,143 @@
+"""From a plan to router.yaml, and from running replicas to replicas.json.
+
+Called by the controller, which writes both files; the router follows them. Pure. While replicas of
+a variant that left the plan still drain, the variant stays in the configuration.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from llmd_ctl.plan import Plan, PlannedModel, PlannedVariant
+from llmd_ctl.render.layout import Layout
+from llmd_ctl.render.process import LOOPBACK
+from llmd_ctl.router.config import (
+    ModelConfig,
+    ProcessSource,
+    RouterConfig,
+    StaticEndpoint,
+    StaticSource,
+    TraceConfig,
+    VariantConfig,
+)
+
+DEFAULT_HTTP_PORT = 80
+HEADER = "# Written by llmd-ctl from the plan; the router reloads it. Edits are overwritten.\n"
+
+
+@dataclass(frozen=True)
+class RouterPlace:
+    """The ports the router listens on."""
+
+    data_port: int
+    admin_port: int
+
+    @property
+    def url(self) -> str:
+        """Where users send requests."""
+        return f"http://{LOOPBACK}:{self.data_port}"
+
+    @property
+    def admin_url(self) -> str:
+        """Where status, metrics and probes are."""
+        return f"http://{LOOPBACK}:{self.admin_port}"
+
+
+def render_router(
+    plan: Plan,
+    place: RouterPlace,
+    layout: Layout,
+    leaving: Sequence[tuple[PlannedModel, PlannedVariant]] = (),
+) -> str:
+    """router.yaml's text. `leaving`: variants no longer planned whose replicas still drain."""
+    config = RouterConfig(
+        fleet=plan.fleet,
+        data=f"{LOOPBACK}:{place.data_port}",
+        admin=f"{LOOPBACK}:{place.admin_port}",
+        admin_key_file=layout.admin_key,
+        models=tuple(_model(model, layout) for model in _with_leaving(plan, leaving)),
+        traces=_traces(plan),
+    )
+    body = yaml.dump(
+        config.to_document(),
+        Dumper=yaml.CSafeDumper,
+        sort_keys=False,
+        width=100,
+        allow_unicode=True,
+    )
+    return HEADER + body
+
+
+def render_replicas(entries: Sequence[Mapping[str, Any]]) -> bytes:
+    """replicas.json: what runs, for the router's process source."""
+    return (json.dumps({"version": 1, "replicas": list(entries)}, indent=2) + "\n").encode()
+
+
+def external_name(model: PlannedModel, variant: PlannedVariant) -> str:
+    """The endpoint name of a variant that runs already."""
+    return f"{model.name}-{variant.name}"
+
+
+def _with_leaving(
+    plan: Plan, leaving: Sequence[tuple[PlannedModel, PlannedVariant]]
+) -> list[PlannedModel]:
+    models = {model.name: model for model in plan.models}
+    for model, variant in leaving:
+        present = models.setdefault(model.name, replace(model, variants=()))
+        if all(known.name != variant.name for known in present.variants):
+            models[model.name] = replace(present, variants=(*present.variants, variant))
+    return list(models.values())
+
+
+def _model(model: PlannedModel, layout: Layout) -> ModelConfig:
+    external = tuple(
+        _external_endpoint(model, variant)
+        for variant in model.variants
+        if variant.endpoint_url is not None
+    )
+    sources: tuple[StaticSource | ProcessSource, ...] = (ProcessSource(layout.replicas),)
+    if external:
+        sources = (StaticSource(external), *sources)
+    return ModelConfig(
+        name=model.name,
+        aliases=tuple(model.aliases),
+        objective=model.objective,
+        scheduler=model.scheduler,
+        ttft_us=model.slo.ttft_us if model.slo else None,
+        itl_us=model.slo.itl_us if model.slo else None,
+        variants=tuple(_variant(variant) for variant in model.variants),
+        sources=sources,
+    )
+
+
+def _traces(plan: Plan) -> TraceConfig | None:
+    if plan.traces is None:
+        return None
+    return TraceConfig(plan.traces.otlp, plan.traces.protocol, plan.traces.sample_ratio)
+
+
+def _variant(variant: PlannedVariant) -> VariantConfig:
+    return VariantConfig(
+        name=variant.name,
+        accelerator=variant.accelerator,
+        engine=variant.engine,
+        simulated=variant.simulated,
+        served_name=variant.served_name,
+        facts=variant.facts,
+    )
+
+
+def _external_endpoint(model: PlannedModel, variant: PlannedVariant) -> StaticEndpoint:
+    url = urlsplit(variant.endpoint_url or "")
+    return StaticEndpoint(
+        name=external_name(model, variant),
+        address=url.hostname or "",
+        port=url.port or DEFAULT_HTTP_PORT,
+        variant=variant.name,
+    )

@@ -1,0 +1,156 @@
+"""The router's configuration as typed objects, turned into router.yaml's document once.
+
+Built by `render`. The schema's owner is `crates/llmd-router/src/config.rs`, which also fills in
+every default: what the user didn't say is left out here, never repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StaticEndpoint:
+    """An endpoint that runs already and that nobody here manages."""
+
+    name: str
+    address: str
+    port: int
+    variant: str
+
+    def to_document(self) -> Json:
+        """The endpoint's entry."""
+        return {
+            "name": self.name,
+            "address": self.address,
+            "port": self.port,
+            "variant": self.variant,
+        }
+
+
+@dataclass(frozen=True)
+class StaticSource:
+    """Endpoints written into the configuration itself."""
+
+    endpoints: tuple[StaticEndpoint, ...]
+
+    def to_document(self) -> Json:
+        """The source's entry."""
+        return {
+            "kind": "static",
+            "endpoints": [endpoint.to_document() for endpoint in self.endpoints],
+        }
+
+
+@dataclass(frozen=True)
+class ProcessSource:
+    """The controller's replicas.json, followed as it changes."""
+
+    path: str
+
+    def to_document(self) -> Json:
+        """The source's entry."""
+        return {"kind": "process", "path": self.path}
+
+
+@dataclass(frozen=True)
+class VariantConfig:
+    """What the router knows of one way to serve a model. `facts` is ReplicaFacts, passed on."""
+
+    name: str
+    accelerator: str
+    engine: str
+    simulated: bool
+    served_name: str | None
+    facts: Mapping[str, Any] | None
+
+    def to_document(self) -> Json:
+        """The variant's entry; without facts the router gives it a neutral prior."""
+        return _said(
+            {
+                "name": self.name,
+                "accelerator": self.accelerator,
+                "engine": self.engine,
+                "simulated": self.simulated,
+                "servedName": self.served_name,
+                "facts": dict(self.facts) if self.facts is not None else None,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """One pool: a served model, its variants and where its endpoints come from."""
+
+    name: str
+    aliases: tuple[str, ...]
+    objective: str
+    scheduler: str
+    ttft_us: int | None
+    itl_us: int | None
+    variants: tuple[VariantConfig, ...]
+    sources: tuple[StaticSource | ProcessSource, ...]
+
+    def to_document(self) -> Json:
+        """The model's entry."""
+        slo = _said({"ttftUs": self.ttft_us, "itlUs": self.itl_us})
+        return _said(
+            {
+                "name": self.name,
+                "aliases": list(self.aliases),
+                "objective": self.objective,
+                "scheduler": self.scheduler,
+                "slo": slo or None,
+                "variants": [variant.to_document() for variant in self.variants],
+                "sources": [source.to_document() for source in self.sources],
+            }
+        )
+
+
+@dataclass(frozen=True)
+class TraceConfig:
+    """Where spans go. The protocol's default is the router's."""
+
+    otlp: str
+    protocol: str | None
+    sample_ratio: float
+
+    def to_document(self) -> Json:
+        """The `traces` section."""
+        return _said(
+            {"otlp": self.otlp, "protocol": self.protocol, "sampleRatio": self.sample_ratio}
+        )
+
+
+@dataclass(frozen=True)
+class RouterConfig:
+    """All of router.yaml."""
+
+    fleet: str
+    data: str
+    admin: str
+    admin_key_file: str
+    models: tuple[ModelConfig, ...]
+    traces: TraceConfig | None = None
+
+    def to_document(self) -> Json:
+        """The whole document, in the order people read it."""
+        return _said(
+            {
+                "version": 1,
+                "fleet": self.fleet,
+                "listen": {"data": self.data, "admin": self.admin},
+                "adminKeyFile": self.admin_key_file,
+                "traces": self.traces.to_document() if self.traces else None,
+                "models": [model.to_document() for model in self.models],
+            }
+        )
+
+
+def _said(document: Json) -> Json:
+    """The document without what nobody said."""
+    return {key: value for key, value in document.items() if value is not None}

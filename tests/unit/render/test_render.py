@@ -1,0 +1,126 @@
+"""Rendering is a pure function of plan, ports and paths."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import yaml
+
+from llmd_ctl.plan import Slo, Traces
+from llmd_ctl.render import Layout, RouterPlace, render_router, replica_specs
+from tests.unit.controller.plans import external, model, plan, real_variant, variant
+
+LAYOUT = Layout("prod", "/state/prod")
+PLACE = RouterPlace(8000, 9090)
+GOLDEN = """\
+# Written by llmd-ctl from the plan; the router reloads it. Edits are overwritten.
+version: 1
+fleet: prod
+listen:
+  data: 127.0.0.1:8000
+  admin: 127.0.0.1:9090
+adminKeyFile: /state/prod/admin.key
+traces:
+  otlp: http://collector:4318
+  protocol: http/protobuf
+  sampleRatio: 0.5
+models:
+- name: chat
+  aliases:
+  - assistant
+  objective: latency
+  scheduler: expected-finish
+  slo:
+    ttftUs: 800000
+  variants:
+  - name: a
+    accelerator: nvidia-h100
+    engine: vllm
+    simulated: true
+    facts:
+      speed: 1.0
+  - name: old
+    accelerator: nvidia-h100
+    engine: vllm
+    simulated: false
+    servedName: other
+  sources:
+  - kind: static
+    endpoints:
+    - name: chat-old
+      address: 10.0.0.7
+      port: 8100
+      variant: old
+  - kind: process
+    path: /state/prod/replicas.json
+"""
+
+
+def test_the_router_configuration_as_a_whole() -> None:
+    old = replace(external("old", "http://10.0.0.7:8100"), served_name="other")
+    chat = model("chat", variant("a"), old, aliases=("assistant",), slo=Slo(ttft_us=800000))
+    whole = replace(plan(chat), traces=Traces("http://collector:4318", "http/protobuf", 0.5))
+    assert render_router(whole, PLACE, LAYOUT) == GOLDEN
+
+
+def test_an_endpoint_without_a_port_is_on_port_80() -> None:
+    text = render_router(plan(model("chat", external("old", "http://gpu.lan"))), PLACE, LAYOUT)
+    endpoint = yaml.safe_load(text)["models"][0]["sources"][0]["endpoints"][0]
+    assert (endpoint["address"], endpoint["port"]) == ("gpu.lan", 80)
+
+
+def test_a_leaving_variant_stays_until_it_is_gone() -> None:
+    now = plan(model("chat", variant("a")))
+    gone = model("chat", variant("b"))
+    lost = model("code", variant("c"))
+    leaving = [(gone, gone.variants[0]), (lost, lost.variants[0])]
+    document = yaml.safe_load(render_router(now, PLACE, LAYOUT, leaving))
+    names = {m["name"]: [v["name"] for v in m["variants"]] for m in document["models"]}
+    assert names == {"chat": ["a", "b"], "code": ["c"]}
+
+
+def test_a_replica_has_a_command_without_open_places() -> None:
+    (spec,) = replica_specs(plan(model("chat", real_variant("a"))), LAYOUT, "/bin/python")
+    assert spec.argv(18000) == (
+        "vllm", "serve", "m", "--host", "127.0.0.1", "--port", "18000", "--max-num-seqs", "8",
+    )  # fmt: skip
+    assert spec.engine_config(18000) is None
+
+
+def test_a_simulated_engine_gets_its_facts_as_a_file() -> None:
+    chat = model("chat", variant("a", 2), aliases=("assistant",))
+    first, second = replica_specs(plan(chat), LAYOUT, "/bin/python")
+    config = f"/state/prod/engines/{first.name}.json"
+    assert first.argv(1) == ("/bin/python", "-m", "llmd_ctl.sim", "--config", config)
+    document = json.loads(first.engine_config(18000) or b"")
+    seed = document.pop("seed")
+    assert document == {
+        "version": 1,
+        "name": first.name,
+        "model": "chat",
+        "aliases": ["assistant"],
+        "accelerator": "nvidia-h100",
+        "listen": "127.0.0.1:18000",
+        "facts": {"speed": 1.0},
+        "accessLog": f"/state/prod/access/{first.name}.jsonl",
+    }
+    assert seed != json.loads(second.engine_config(18001) or b"")["seed"]
+
+
+def test_a_name_depends_on_all_that_the_process_depends_on_and_on_nothing_else() -> None:
+    def name(*variants: object, **fields: object) -> str:
+        made = plan(model("chat", *variants, **fields))  # type: ignore[arg-type]
+        return replica_specs(made, LAYOUT, "python")[0].name
+
+    base = name(variant("a"))
+    assert base.startswith("chat-a-0-")
+    assert len(base.rpartition("-")[2]) == 6
+    assert name(variant("a"), variant("b")) == base
+    assert name(variant("a", 5)) == base
+    assert name(variant("a"), scheduler="random") == base
+    assert name(variant("a", speed=2.0)) != base
+    assert name(variant("a", env={"X": "1"})) != base
+    assert name(variant("a"), aliases=("x",)) != base
+    assert name(real_variant("a", "1")) != name(real_variant("a", "2"))
+    assert name(real_variant("a")) == name(replace(real_variant("a"), facts={"speed": 9.0}))

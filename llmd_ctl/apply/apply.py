@@ -24,7 +24,7 @@ from llmd_ctl.apply.machine import Machine
 from llmd_ctl.apply.records import Desired, Observed
 from llmd_ctl.apply.state import StateFolder, Unreadable
 from llmd_ctl.apply.supervisor import POLL_SECONDS, Supervisor
-from llmd_ctl.errors import ApplyFailed, SpecInvalid
+from llmd_ctl.errors import ApplyFailed, DoesNotFit, SpecInvalid
 from llmd_ctl.plan import Plan, PlannedModel
 from llmd_ctl.render import external_name, replica_specs
 
@@ -68,6 +68,7 @@ def apply_plan(
     timeout_seconds: float | None = None,
 ) -> ApplyResult:
     """Apply a plan. Raises Locked, ApplyFailed or Interrupted, which say how things stand."""
+    _refuse_shared_devices(plan)
     folder.prepare()
     with hold(folder, COMMAND_LOCK, machine, "apply"):
         supervisor = Supervisor(folder, machine, python, listen)
@@ -90,6 +91,13 @@ def apply_plan(
             )
         except KeyboardInterrupt:
             raise interrupted(folder, plan) from None
+
+
+def _refuse_shared_devices(plan: Plan) -> None:
+    """A plan may be looked at with this warning; carried out, it would not be what it says."""
+    shared = [replace(p, severity="error") for p in plan.warnings if p.code == "LC3023"]
+    if shared:
+        raise DoesNotFit(shared)
 
 
 def latest_desired(folder: StateFolder, listen: Listen) -> Desired | None:

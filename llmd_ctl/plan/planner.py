@@ -43,6 +43,7 @@ def plan(loaded: LoadedFleet, catalog: Catalog, observed: Observed, simulate: fl
         _model(scene, index, model, placed) for index, model in enumerate(fleet.spec.models)
     )
     stock.check_inventory(placed)
+    stock.check_sharing(placed)
     _check_hosts(stock, catalog, observed, placed)
     report.raise_errors()
     return Plan(

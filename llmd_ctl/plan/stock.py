@@ -102,6 +102,29 @@ class Stock:
         allowed = tuple(sorted(name for name, n in self._observed.accelerators.items() if n))
         self._report.add("LC3014", message, path, found=found, allowed=allowed, hint=hint)
 
+    def check_sharing(self, placed: Sequence[Placed]) -> None:
+        """Warn of what would need devices of this machine dealt out to replicas.
+
+        An engine takes the first devices that it finds. So one replica alone, of the only kind of
+        accelerator here, gets what the plan says; a second one would get the first one's devices.
+        `apply` refuses a plan with this warning.
+        """
+        users = [
+            one for one in placed
+            if one.variant.managed and not one.variant.simulated
+            and not self.is_host(one.variant.accelerator)
+            and self.here(self._catalog.accelerator(one.variant.accelerator))
+        ]  # fmt: skip
+        kinds = [
+            name for name, count in self._observed.accelerators.items()
+            if count and not self.is_host(name)
+        ]  # fmt: skip
+        replicas = sum(one.variant.replicas for one in users)
+        if not users or (replicas == 1 and len(kinds) == 1):
+            return
+        message = f"{replicas} replicas would take the same devices of {', '.join(kinds)}"
+        self._report.warn("LC3023", message, (*users[-1].path, "accelerator"))
+
     def check_inventory(self, placed: Sequence[Placed]) -> None:
         """Refuse more replicas than the inventory has devices for."""
         wanted: dict[Key, list[Placed]] = defaultdict(list)

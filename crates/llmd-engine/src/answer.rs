@@ -60,13 +60,12 @@ fn head(job: &Job, ask: &Ask, accelerator: &str) -> String {
         (Api::Completions, _) => ("cmpl", "text_completion"),
     };
     let quoted = |text: String| Value::String(text).to_string();
-    format!(
-        r#"{{"id":{},"object":"{object}","created":{},"model":{},"system_fingerprint":{},"choices":["#,
-        quoted(format!("{prefix}-{}", job.request_id())),
-        job.arrived_at_seconds(),
-        quoted(ask.model.clone()),
-        quoted(format!("simulated-{accelerator}")),
-    )
+    let id = quoted(format!("{prefix}-{}", job.request_id()));
+    let created = job.arrived_at_seconds();
+    let model = quoted(ask.model.clone());
+    let made_by = quoted(format!("simulated-{accelerator}"));
+    format!(r#"{{"id":{id},"object":"{object}","created":{created},"model":{model},"#)
+        + &format!(r#""system_fingerprint":{made_by},"choices":["#)
 }
 
 fn usage(used: Used) -> Value {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from llmd_ctl.apply.events import (
 )
 from llmd_ctl.apply.lock import COMMAND_LOCK, hold
 from llmd_ctl.apply.status import FleetStatus, fleet_status
-from llmd_ctl.errors import ApplyFailed, Interrupted, Locked
+from llmd_ctl.errors import ApplyFailed, DoesNotFit, Interrupted, Locked, Problem
 from llmd_ctl.plan import Plan
 from llmd_ctl.router.admin import Answer
 from tests.unit.controller.plans import external, model, plan, variant
@@ -67,6 +68,15 @@ def test_apply_tells_what_happens_in_order() -> None:
     assert kinds[-2:] == [EndpointAnswered, ModelAnswered]
     assert [m.state for m in moves if m.name != "@router"][-1] == "ready"
     assert all(event.simulated for event in events if isinstance(event, EndpointAnswered))
+
+
+def test_a_plan_whose_replicas_would_share_devices_is_looked_at_but_not_applied() -> None:
+    world = World()
+    warning = Problem("LC3023", "2 replicas would take the same devices", severity="warning")
+    with pytest.raises(DoesNotFit) as refused:
+        apply(world, replace(ONE, warnings=(warning,)))
+    assert refused.value.exit_code == 66
+    assert DESIRED not in world.files
 
 
 def test_a_revision_counts_up_only_when_the_plan_changes() -> None:

@@ -49,6 +49,20 @@ def test_more_devices_than_are_here_are_refused_with_both_numbers() -> None:
     assert "3" in problem.message
 
 
+def test_replicas_that_would_share_devices_of_this_machine_are_warned_about() -> None:
+    def warned(text: str, simulate: float | None, **accelerators: int) -> bool:
+        here = Observed(accelerators={n.replace("_", "-"): c for n, c in accelerators.items()})
+        warnings = plan_text(text, simulate=simulate, observed=here).warnings
+        return "LC3023" in [problem.code for problem in warnings]
+
+    one = fleet_text(f"- {H100}")
+    two = fleet_text("- {name: v, accelerator: nvidia-h100, replicas: 2}")
+    assert warned(two, None, cpu_x86=1, nvidia_h100=8)
+    assert warned(one, None, nvidia_h100=1, nvidia_l4=1), "which of the two kinds would it take?"
+    assert not warned(one, None, cpu_x86=1, nvidia_h100=8)
+    assert not warned(two, 1.0, nvidia_h100=8), "simulated replicas take no device"
+
+
 def test_unsaid_parallelism_stays_within_what_is_here() -> None:
     here = Observed(accelerators={"nvidia-l4": 1})
     (problem,) = problems_of(

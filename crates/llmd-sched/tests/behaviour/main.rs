@@ -1,0 +1,11 @@
+//! What the scheduler does, seen from outside: events in, actions and status out.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod accounting;
+mod eligibility;
+mod expected_finish;
+mod learning;
+mod prefixes;
+mod schedulers;
+mod world;

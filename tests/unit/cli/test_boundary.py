@@ -1,0 +1,187 @@
+"""How every command ends: exit codes, what goes to stdout and what to stderr, no traceback."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from llmd_ctl.cli import output
+from llmd_ctl.cli.boundary import run
+from llmd_ctl.errors import (
+    ApplyFailed,
+    DoesNotFit,
+    Interrupted,
+    LlmdError,
+    Locked,
+    RolledBack,
+    SpecInvalid,
+    TargetUnreachable,
+    UsageError,
+)
+
+VERBS = (
+    "validate",
+    "plan",
+    "diff",
+    "apply",
+    "status",
+    "delete",
+    "controller",
+    "router",
+    "load",
+    "demo",
+)
+BAD_COMMANDS = [
+    [],
+    ["nosuchverb"],
+    ["plan"],
+    ["plan", "--bogus", "x"],
+    ["plan", "x", "--output", "toml"],
+    ["plan", "fleet.yaml", "--simulate=fast"],
+    ["plan", "fleet.yaml", "--simulate=-1"],
+    ["plan", "fleet.yaml", "--simulate=nan"],
+    ["load", "http://127.0.0.1:1"],
+    ["load", "ftp://x", "--model", "m"],
+    ["load", "http://[", "--model", "m"],
+    ["load", "http://127.0.0.1:1", "--model", "m", "--rate", "0"],
+    ["load", "http://127.0.0.1:1", "--model", "m", "--mix", "odd=1"],
+    ["load", "http://127.0.0.1:1", "--model", "m", "--mix", "short"],
+    ["load", "http://127.0.0.1:1", "--model", "m", "--log", "/nosuch/folder/x"],
+    ["demo", "--seconds", "1"],
+    ["status", "nosuchfleet"],
+    ["delete", "nosuchfleet", "--yes"],
+    ["controller", "run", "nosuchfleet"],
+]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_every_verb_is_one_screen(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([verb, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Usage: llmd-ctl {verb}" in shown
+    assert len(shown.splitlines()) <= 40
+
+
+def test_the_list_of_verbs_is_complete_and_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "..." not in shown.partition("Commands:")[2]
+    listed = [
+        line.split()[0]
+        for line in shown.splitlines()
+        if line.startswith("  ") and line[2:3].isalpha()
+    ]
+    assert {word for word in listed if word[0].islower()} - {"fit", "rolled"} == set(VERBS)
+
+
+@pytest.mark.parametrize("argv", BAD_COMMANDS, ids=" ".join)
+def test_a_wrong_command_line_is_64_with_a_reason_on_stderr(
+    argv: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fleet.yaml").write_text(FLEET)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert run(argv) == 64
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error[LC600") or (not argv and "Usage: llmd-ctl" in shown.err)
+
+
+FLEET = """\
+apiVersion: fleet.llmd-ctl.dev/v1alpha1
+kind: Fleet
+metadata: {name: small}
+spec:
+  targets: [{name: here, kind: local}]
+  models:
+  - name: chat
+    uri: hf://meta-llama/Llama-3.1-8B-Instruct
+    variants: [{name: h100, accelerator: nvidia-h100}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (LlmdError, 1), (UsageError, 64), (SpecInvalid, 65), (DoesNotFit, 66),
+        (TargetUnreachable, 69), (RolledBack, 70), (ApplyFailed, 71), (Locked, 75),
+        (Interrupted, 130),
+    ],
+)  # fmt: skip
+def test_each_error_has_its_exit_code(
+    error: type[LlmdError],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object) -> None:
+        raise error.of("LC6004", "it went wrong")
+
+    monkeypatch.setattr("llmd_ctl.cli.planning.known_fleets", fail)
+    assert run(["status"]) == code
+    assert capsys.readouterr().err.startswith("error[LC6004]: it went wrong")
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_a_failure_is_a_document_too_when_one_was_asked_for(
+    form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", "/nosuch.yaml", "--output", form]) == 65
+    shown = capsys.readouterr()
+    assert "llmd-ctl/problems/v1" in shown.out
+    assert "error[LC1001]" in shown.err
+    if form == "json":
+        assert json.loads(shown.out)["problems"][0]["code"] == "LC1001"
+
+
+def command(*argv: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "llmd_ctl", *argv],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_a_reader_that_went_away_is_no_error() -> None:
+    process = command("validate", "/nosuch.yaml", "--output", "json")
+    assert process.stdout is not None
+    process.stdout.close()
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 65
+    assert "Traceback" not in err
+    assert "BrokenPipe" not in err
+
+
+def test_a_bug_is_one_line_on_screen_and_a_traceback_in_a_file(tmp_path: Path) -> None:
+    program = (
+        "from llmd_ctl.cli import main, planning\n"
+        "def fail(): raise RuntimeError('odd')\n"
+        "planning.known_fleets = fail\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "status"], capture_output=True, text=True, check=False,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "error[LC6000]: this is a bug in llmd-ctl: RuntimeError: odd" in done.stderr
+    assert "Traceback" not in done.stderr
+    [file] = (tmp_path / "llmd-ctl" / "bugs").iterdir()
+    assert "RuntimeError: odd" in file.read_text()
+
+
+def test_what_is_piped_has_no_colour_and_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.table import Table
+
+    table = Table()
+    table.add_row("x" * 120)
+    output.show([table])
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "x" * 120 in shown

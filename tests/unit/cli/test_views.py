@@ -1,0 +1,182 @@
+"""What people read: the plan, a status, the demo. Nothing unknown reads as zero."""
+
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+
+from llmd_ctl.apply.changes import Change
+from llmd_ctl.cli.demo.metrics import retried
+from llmd_ctl.cli.demo.view import summary_view
+from llmd_ctl.cli.plan_view import fit_line, plan_document, plan_from_document, plan_view, size
+from llmd_ctl.plan import (
+    Capacity,
+    Fit,
+    Parallel,
+    Plan,
+    PlannedModel,
+    PlannedVariant,
+    Setting,
+    Simulate,
+    Summary,
+)
+
+GIB = 1 << 30
+FIT = Fit(
+    verdict="fits", memory_bytes=80 * GIB, utilization=0.9, budget_bytes=72 * GIB,
+    weight_bytes=15 * GIB, reserve_bytes=3 * GIB, activation_bytes=GIB, window_in_flight_bytes=0,
+    kv_bytes_limit=None, kv_bytes_free=53 * GIB, kv_bytes_per_token=131072,
+    window_bytes_per_request=0, kv_tokens=434_176, max_model_len=8192, needed_tokens=8192,
+    concurrency=53.0, max_sequences=256, lines=("a term of the arithmetic",),
+)  # fmt: skip
+VARIANT = PlannedVariant(
+    name="h100", accelerator="nvidia-h100", vendor="nvidia", target="here", engine="vllm",
+    engine_version="0.32.0", executable=None, simulated=False, replicas=3,
+    parallelism=Parallel(tensor=2), devices_per_replica=2, endpoint_url=None, served_name=None,
+    max_model_len=8192, settings={"--max-num-seqs": Setting(256, "profile", ("engine default",))},
+    command=("vllm", "serve", "x"), fit=FIT,
+    capacity=Capacity(9000.0, 4000.0, 12_340.0, 64, 50_000.0, 1000.0, 3.0),
+    price_per_hour=17.7, reasons=("two devices hold it",), ruled_out=("tensor 1: too small",),
+)  # fmt: skip
+UNKNOWN = replace(
+    VARIANT, name="old", endpoint_url="http://10.0.0.7:8000", fit=None, capacity=None,
+    price_per_hour=None, command=(), settings={}, reasons=(), ruled_out=(),
+)  # fmt: skip
+
+
+def plan_of(*variants: PlannedVariant, simulate: float | None = None) -> Plan:
+    model = PlannedModel(
+        "chat", (), "hf://a/b", None, 8192, None, "latency", "round-robin", variants
+    )
+    summary = Summary(fits=True, price_per_hour=None, replicas=3, devices=6, unpriced=("chat/old",))
+    return Plan("prod", "hash", Simulate(simulate) if simulate else None, summary, (model,))
+
+
+def drawn(items: Iterable[RenderableType], width: int = 160) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, highlight=False)
+    for item in items:
+        console.print(item)
+    return out.getvalue()
+
+
+def test_the_table_counts_all_replicas_and_shows_the_arithmetic() -> None:
+    shown = drawn(plan_view(plan_of(VARIANT)))
+    for words in ("3 × 2 nvidia-h100", "vllm 0.32.0", "3,000", "12.3 ms @ 64", "17.70", "26%"):
+        assert words in shown
+    assert "80.0 GiB x 0.9 = 72.0 GiB, less 15.0 GiB weights and 4.0 GiB reserve: 53.0" in shown
+    assert "two devices hold it" in shown
+    assert "tensor 1: too small" in shown
+
+
+def test_the_line_of_arithmetic_adds_up() -> None:
+    memory, share, budget, weights, reserve, left = map(
+        float, re.findall(r"\d+\.\d+", fit_line(VARIANT))[:6]
+    )
+    assert memory * share == pytest.approx(budget, abs=0.1)
+    assert budget - weights - reserve == pytest.approx(left, abs=0.2)
+
+
+def test_kv_that_is_limited_is_said_beside_what_would_be_left() -> None:
+    assert "53.0 GiB for KV, of which it takes 1.0 GiB" in fit_line(
+        replace(VARIANT, fit=replace(FIT, kv_bytes_limit=GIB))
+    )
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    shown = drawn(plan_view(plan_of(UNKNOWN)))
+    row = next(line for line in shown.splitlines() if " old " in line)
+    assert "runs already" in row
+    assert row.split()[-5:] == ["-"] * 5
+    assert "price not known (chat/old without one)" in shown
+
+
+def test_explain_tells_every_setting_and_who_set_it() -> None:
+    shown = drawn(plan_view(plan_of(VARIANT), explain=True))
+    assert "--max-num-seqs = 256  (profile, over engine default)" in shown
+    assert "a term of the arithmetic" in shown
+    assert "vllm serve x" in shown
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_no_number_is_cut_on_a_narrow_terminal(width: int) -> None:
+    shown = drawn(plan_view(plan_of(VARIANT)), width)
+    assert "…" not in shown
+    assert "12.3 ms @ 64" in shown
+
+
+def test_simulated_is_said_first_with_its_speed() -> None:
+    simulated = replace(VARIANT, simulated=True)
+    shown = drawn(plan_view(plan_of(simulated, simulate=0.25)))
+    assert "SIMULATED engines at 0.25 × the planned speed" in shown.splitlines()[0]
+    assert "vllm" not in shown
+    assert " simulated " in shown
+
+
+def test_a_plan_document_reads_back_as_the_same_plan() -> None:
+    plan = plan_of(VARIANT, UNKNOWN, simulate=0.5)
+    document = plan_document(plan, [Change("add", "chat", "h100", ("3 × nvidia-h100",))])
+    assert document["summary"]["changes"] == 1
+    assert plan_from_document(document) == plan
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (2048, "2.0 KiB"), (3 << 20, "3.0 MiB"), (-GIB, "-1.0 GiB")]
+)
+def test_sizes_have_the_unit_that_reads_best(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+def test_retries_of_streams_are_not_counted_as_those_of_non_streams() -> None:
+    page = (
+        '# TYPE llmd_router_retries counter\n'
+        'llmd_router_retries_total{model="chat",stream="false"} 3\n'
+        'llmd_router_retries_total{model="other",stream="false"} 1\n'
+        'llmd_router_retries_total{model="chat",stream="true"} 40\n'
+    )  # fmt: skip
+    assert retried(page) == {"all": 44, "nonStreams": 4}
+
+
+def test_retries_that_are_not_told_apart_are_not_guessed() -> None:
+    assert retried('llmd_router_retries_total{model="chat"} 9') == {"all": 9, "nonStreams": None}
+
+
+def demo_document() -> dict[str, Any]:
+    times = {"count": 3, "p50": 110_000, "p95": 430_000, "p99": None}
+    row = {
+        "requests": 90, "tokens": 120_300, "prefixHitRate": 0.51, "ttftUs": times, "itlUs": times,
+        "tokenShare": 0.4, "capacityShare": 0.38, "name": "h100", "accelerator": "nvidia-h100",
+    }  # fmt: skip
+    ends = {"done": 5, "error-event": 0, "silent": 0, "refused": 1, "client-error": 2}
+    run = {
+        "requests": 240, "variants": [row], "all": row, "retried": {"all": 9, "nonStreams": 3},
+        "ended": {"streams": ends, "nonStreams": ends}, "streamsEndedByErrorEvent": 4,
+        "silentEnds": 0,
+    }  # fmt: skip
+    kill = {"variant": "h100", "replica": "x", "afterSeconds": 10.04}
+    leaf = {
+        "name": "pick", "service": "r", "kind": "internal", "startUs": 10, "durationUs": 20,
+        "failed": False, "attributes": {"llmd.variant": "h100"}, "children": [],
+    }  # fmt: skip
+    root = {**leaf, "name": "llmd_router.request", "children": [leaf]}
+    return {
+        "speed": 0.25, "seconds": 20.0, "requestsPerSecond": 12.0,
+        "runs": [{**run, "scheduler": "expected-finish"}, {**run, "scheduler": "round-robin"}],
+        "killed": [kill, kill],
+        "trace": {"traceId": "t", "requestId": "r", "why": "an ordinary request", "spans": [root]},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [100, 160])
+def test_the_summary_says_what_its_document_says(width: int) -> None:
+    shown = " ".join(drawn(summary_view(demo_document()), width).split())
+    for words in (
+        "SIMULATED at 0.25", "expected-finish", "round-robin", "120.3k", "38%", "51%",
+        "0.11/0.43/-", "non-streams retried 3, streams ended by an error event 4, silent ends 0",
+        "lost 6", "llmd_router.request", "variant h100",
+    ):  # fmt: skip
+        assert words in shown

@@ -1,0 +1,26 @@
+"""The command line: `llmd-ctl VERB …`. Each verb is a file and reads as a script.
+
+    app        all verbs, by name          boundary   errors to text and exit codes
+    output     the only door to stdout and stderr      progress   what is under way
+    validate plan diff apply status delete controller router   verbs
+    load/ demo/  verbs with parts of their own
+    document   the JSON documents the verbs share; schema/*.json describes each of them
+
+Called by the console script. Heavy imports are inside the verbs: help and completion must be
+instant, and a plan of fifty models must not wait for an HTTP client it never uses.
+"""
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    import sys
+
+    try:
+        from llmd_ctl.cli.boundary import report_bug, run
+
+        sys.excepthook = report_bug
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted before anything was changed.\n")
+        code = 130
+    sys.exit(code)

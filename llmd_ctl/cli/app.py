@@ -1,0 +1,67 @@
+"""All verbs, by name: what `llmd-ctl --help` lists and nothing that is not built.
+
+Called by `boundary` for each run. Adding a verb is a line here and a file beside it. It holds no
+behaviour.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from llmd_ctl.cli import apply, controller, delete, diff, plan, router, status, validate
+from llmd_ctl.cli.demo import verb as demo
+from llmd_ctl.cli.load import verb as load
+
+HELP = "One fleet.yaml, every accelerator: check it, plan it, apply it, route to it."
+EPILOG = (
+    "Exit codes: 0 ok · 1 differences or a failure elsewhere · 2 changes pending (only with "
+    "--detailed-exitcode) · 64 usage · 65 spec invalid · 66 does not fit · 69 target unreachable · "
+    "70 failed and rolled back · 71 failed, not rolled back · 75 locked · 130 interrupted"
+)
+USAGE_EXIT = 64
+
+
+def command() -> Any:
+    """Build the command. It is built anew for each run: it costs a few milliseconds."""
+    app = typer.Typer(
+        help=HELP, epilog=EPILOG, pretty_exceptions_enable=False, rich_markup_mode=None
+    )
+    app.callback(invoke_without_command=True)(_root)
+    app.command("validate")(validate.validate)
+    app.command("plan")(plan.plan)
+    app.command("diff")(diff.diff)
+    app.command("apply")(apply.apply)
+    app.command("status")(status.status)
+    app.command("delete")(delete.delete)
+    app.add_typer(controller.app, name="controller")
+    app.add_typer(router.app, name="router")
+    app.command("load")(load.load)
+    app.command("demo")(demo.demo)
+    return typer.main.get_command(app)
+
+
+def _version(*, value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        from llmd_ctl.cli import output
+
+        output.data(f"llmd-ctl {version('llmd-ctl')}")
+        raise typer.Exit
+
+
+def _root(
+    context: typer.Context,
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> int:
+    if context.invoked_subcommand is None:
+        from llmd_ctl.cli import output
+
+        output.note(context.get_help())
+        return USAGE_EXIT
+    return 0

@@ -1,0 +1,127 @@
+"""`llmd-ctl apply F|plan.json`: make it so, and wait until it answers through the router.
+
+Reads as: plan, show what changes, ask when there is somebody to ask, apply, say where it serves.
+Exits 0 when the new revision answers; with `--dry-run --detailed-exitcode` 2 means changes pending.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from llmd_ctl.cli.options import Output, Simulate, Yes
+from llmd_ctl.cli.output import Format
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llmd_ctl.apply.apply import ApplyResult
+    from llmd_ctl.apply.changes import Change
+    from llmd_ctl.plan import Plan
+
+PENDING_EXIT = 2
+PlanOrFleet = Annotated[
+    str, typer.Argument(metavar="F|plan.json", help="A fleet file, - or a plan file.")
+]
+
+
+def apply(
+    file: PlanOrFleet,
+    *,
+    simulate: Simulate = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what changes.")] = False,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="With --dry-run: 2 when changes pend.")
+    ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait until it answers through the router.")
+    ] = True,
+    yes: Yes = False,
+    output: Output = Format.text,
+) -> int:
+    """Make a fleet run; wait until it answers through the router."""
+    from llmd_ctl.cli import output as door
+    from llmd_ctl.cli.plan_view import changes_view, plan_document
+    from llmd_ctl.cli.planning import changes_of, plan_for
+    from llmd_ctl.errors import UsageError, render_problem
+
+    if detailed_exitcode and not dry_run:
+        raise UsageError.of("LC6004", "--detailed-exitcode needs --dry-run")
+    planned = plan_for(file, simulate)
+    changes = changes_of(planned)
+    for warning in planned.warnings:
+        door.note(render_problem(warning))
+    if dry_run:
+        if output is Format.text:
+            door.show(changes_view(changes))
+        else:
+            door.document(plan_document(planned, changes), output)
+        return PENDING_EXIT if detailed_exitcode and changes else 0
+    _announce(planned, changes, yes=yes)
+    result = run(planned, wait=wait)
+    _print(planned, result, output)
+    return 0
+
+
+def run(planned: Plan, *, wait: bool = True) -> ApplyResult:
+    """Apply a plan with its progress on stderr. Also what `demo` calls."""
+    import sys
+
+    from llmd_ctl.apply.apply import apply_plan
+    from llmd_ctl.cli.events import describe
+    from llmd_ctl.cli.planning import folder_of, machine
+    from llmd_ctl.cli.progress import Progress
+
+    with Progress() as progress, machine() as here:
+        return apply_plan(
+            planned,
+            folder_of(planned.fleet),
+            here,
+            sys.executable,
+            lambda event: describe(event, progress),
+            wait=wait,
+        )
+
+
+def _announce(planned: Plan, changes: Sequence[Change], *, yes: bool) -> None:
+    """Show what changes; ask before something that serves is taken away, if somebody can answer."""
+    from llmd_ctl.cli import output as door
+    from llmd_ctl.cli.plan_view import summary_line
+    from llmd_ctl.errors import Interrupted
+
+    if planned.simulate is not None:
+        door.note(f"Engines are SIMULATED at {planned.simulate.speed:g} × the planned speed.")
+    for change in changes:
+        what = "/".join(part for part in (change.model, change.variant) if part) or "fleet"
+        door.note(f"{change.kind} {what}: {'; '.join(change.reasons)}")
+    door.note(summary_line(planned))
+    takes_away = any(change.kind == "remove" or change.restarts for change in changes)
+    if takes_away and not yes and door.can_ask() and not door.ask("Go on?"):
+        raise Interrupted.of("LC6005", "nothing was changed", hint="")
+
+
+def _print(planned: Plan, result: ApplyResult, form: Format) -> None:
+    from llmd_ctl.cli import output as door
+    from llmd_ctl.cli.document import schema_name
+
+    if form is not Format.text:
+        document = {
+            "schema": schema_name("apply"),
+            "fleet": planned.fleet,
+            "revision": result.revision,
+            "simulated": planned.simulate is not None,
+            "waited": result.waited,
+            "router": {"url": result.url, "adminUrl": result.admin_url} if result.url else None,
+            "changes": [change.to_json() for change in result.changes],
+        }
+        door.document(document, form)
+    elif result.url is None:
+        door.data(
+            f"Revision {result.revision} of {planned.fleet} is desired; nobody waited for it."
+        )
+    else:
+        names = ", ".join(model.name for model in planned.models)
+        door.data(
+            f"Revision {result.revision} of {planned.fleet} serves {names} at {result.url}/v1"
+        )

@@ -1,0 +1,107 @@
+"""Where errors end: as text on stderr, as a document where one was asked for, and as a code.
+
+Called by `main` alone. A failure we foresaw is an `LlmdError` and is rendered; a command line that
+typer refuses becomes a `UsageError`; anything else is a bug of ours: one line on screen, the
+traceback in a file. No verb catches errors in order to print them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from llmd_ctl.cli import output
+
+if TYPE_CHECKING:
+    import typer
+
+    from llmd_ctl.errors import LlmdError, Problem
+
+PROGRAM = "llmd-ctl"
+INTERRUPTED_EXIT = 130
+
+
+def run(argv: list[str]) -> int:
+    """Run one command and return its exit code."""
+    import typer
+
+    from llmd_ctl.cli.app import command
+    from llmd_ctl.errors import LlmdError, UsageError
+
+    try:
+        code = command().main(_spelled_out(argv), prog_name=PROGRAM, standalone_mode=False)
+    except LlmdError as error:
+        return _report(error, argv)
+    except typer.Abort:
+        return INTERRUPTED_EXIT
+    except typer.TyperException as error:
+        return _report(UsageError([_usage_problem(error)]), argv)
+    if code == INTERRUPTED_EXIT:  # typer caught it: no verb had begun to change anything
+        output.note("Interrupted before anything was changed.")
+    return code if isinstance(code, int) else 0
+
+
+def _spelled_out(argv: list[str]) -> list[str]:
+    """`--simulate` alone means the planned speed; typer knows no optional values."""
+    return ["--simulate=1" if word == "--simulate" else word for word in argv]
+
+
+def _usage_problem(error: typer.TyperException) -> Problem:
+    """Turn what typer refused into a problem of ours, with the command's usage as the hint."""
+    from llmd_ctl.errors import Problem
+
+    format_message = getattr(error, "format_message", None)
+    message = format_message() if format_message else str(error)
+    context = getattr(error, "ctx", None)
+    hint = f"See `{context.command_path} --help`." if context else None
+    return Problem("LC6001", message.strip().rstrip(".") or "the command line is wrong", hint=hint)
+
+
+def _report(error: LlmdError, argv: list[str]) -> int:
+    from llmd_ctl.errors import render_problem
+
+    for problem in error.problems:
+        output.note(render_problem(problem))
+    form = _asked_format(argv)
+    if form is not None and error.exit_code != INTERRUPTED_EXIT:
+        from llmd_ctl.cli.document import problems_document
+
+        output.document(problems_document(error.problems), form)
+    return error.exit_code
+
+
+def _asked_format(argv: list[str]) -> output.Format | None:
+    """The machine format on the command line, read anew: the parser may be what failed."""
+    for at, word in enumerate(argv):
+        name, _, value = word.partition("=")
+        if name == "--output":
+            value = value or (argv[at + 1] if at + 1 < len(argv) else "")
+            if value in {"json", "yaml"}:
+                return output.Format(value)
+    return None
+
+
+def report_bug(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Python's last hook: an error that nobody foresaw."""
+    import traceback
+
+    text = "".join(traceback.format_exception(kind, error, trace))
+    where = _bug_file()
+    try:
+        where.parent.mkdir(parents=True, exist_ok=True)
+        where.write_text(text, "utf-8")
+    except OSError:
+        output.note(text)
+        where = Path("above")
+    output.note(f"error[LC6000]: this is a bug in llmd-ctl: {kind.__name__}: {str(error)[:200]}")
+    output.note(f"  The traceback is in {where}. Please report it together with the command.")
+
+
+def _bug_file() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "llmd-ctl" / "bugs" / f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.txt"

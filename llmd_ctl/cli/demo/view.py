@@ -1,0 +1,153 @@
+"""The demo's summary for people, drawn from its document and from nothing else.
+
+Called by `verb`. Simulated is said at the top, where every number below gets its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from llmd_ctl.cli.load.view import duration
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+Json = dict[str, Any]
+QUANTILES = ("p50", "p95", "p99")
+# Of a span's attributes, those that tell its story; `--output json` has them all.
+SHOWN = {
+    "llmd.variant": "variant",
+    "error.type": "error",
+    "http.response.status_code": "status",
+    "llmd.pick.candidates": "candidates",
+    "llmd.pick.inflight_requests": "in flight there",
+    "llmd.pick.prompt_tokens": "prompt tokens",
+    "llmd.pick.cached_tokens": "cached there",
+    "llmd.pick.ttft_us": "TTFT expected in",
+    "gen_ai.usage.output_tokens": "output tokens",
+}
+
+
+def summary_view(document: Json) -> Iterator[RenderableType]:
+    """The whole summary. The plan's own table is shown before it, by `verb`."""
+    from rich.text import Text
+
+    runs = document["runs"]
+    streams = sum(runs[0]["ended"]["streams"].values())
+    yield Text(
+        f"{runs[0]['requests']} requests ({streams} streamed) in {document['seconds']:g} s, "
+        f"{document['requestsPerSecond']:.1f}/s, the same under each scheduler. "
+        f"All engines are SIMULATED at {document['speed']:g} × the planned speed.",
+        style="bold",
+    )
+    yield _work_table(runs)
+    yield _latency_table(runs)
+    for run, kill in zip(runs, document["killed"], strict=True):
+        yield Text(
+            f"{run['scheduler']}: {kill['variant']} was killed (SIGKILL) after "
+            f"{kill['afterSeconds']:.1f} s: {retries(run['retried'])}, "
+            f"streams ended by an error event {run['streamsEndedByErrorEvent']}, "
+            f"silent ends {run['silentEnds']}, lost {lost(run)}"
+        )
+    if document["trace"] is not None:
+        yield from trace_view(document["trace"])
+
+
+def retries(retried: Json) -> str:
+    """What was sent again, as far as the router tells."""
+    if retried["nonStreams"] is None:
+        return f"requests retried {retried['all']}"
+    return f"non-streams retried {retried['nonStreams']}"
+
+
+def lost(run: Json) -> int:
+    """Requests that got no 2xx, or no end."""
+    ended = run["ended"]
+    kinds = ("refused", "client-error")
+    return sum(ended[part][kind] for part in ("streams", "nonStreams") for kind in kinds)
+
+
+def _grid(runs: Sequence[Json], heads: Sequence[str], columns: Sequence[str]) -> Table:
+    """A table whose columns repeat for each run, under the name of the run's scheduler."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for head in heads:
+        table.add_column(f"\n{head}", no_wrap=True)
+    for run in runs:
+        for number, column in enumerate(columns):
+            over = f"[cyan]{run['scheduler']}[/cyan]" if number == 0 else ""
+            table.add_column(f"{over}\n{column}", justify="right")
+    return table
+
+
+def _rows(runs: Sequence[Json]) -> Iterator[tuple[tuple[str, str, str], list[Json]]]:
+    """A head and the same variant's row in each run; the last is all variants together."""
+    for number, row in enumerate(runs[0]["variants"]):
+        head = (row["name"], row["accelerator"], _share(row["capacityShare"]))
+        yield head, [run["variants"][number] for run in runs]
+    yield ("all", "", ""), [{**run["all"], "tokenShare": 1.0} for run in runs]
+
+
+def _work_table(runs: Sequence[Json]) -> Table:
+    heads = ("Variant", "Accelerator", "Capacity")
+    table = _grid(runs, heads, ("requests", "tokens", "share", "hits"))
+    for head, rows in _rows(runs):
+        cells: list[str] = []
+        for row in rows:
+            cells += [str(row["requests"]), f"{row['tokens'] / 1000:.1f}k"]
+            cells += [_share(row["tokenShare"]), _share(row["prefixHitRate"])]
+        table.add_row(*head, *cells)
+    return table
+
+
+def _latency_table(runs: Sequence[Json]) -> Table:
+    table = _grid(runs, ("p50/p95/p99",), ("TTFT s", "ITL ms"))
+    for (name, _, _), rows in _rows(runs):
+        cells: list[str] = []
+        for row in rows:
+            cells += [_quantiles(row["ttftUs"], 1e6, 2), _quantiles(row["itlUs"], 1e3, 0)]
+        table.add_row(name, *cells)
+    return table
+
+
+def _quantiles(found: Json, unit: float, digits: int) -> str:
+    """Three percentiles in one unit, such as 0.11/0.43/0.90."""
+    values = [found[name] for name in QUANTILES]
+    return "/".join("-" if v is None else f"{v / unit:.{digits}f}" for v in values)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
+
+
+def trace_view(trace: Json) -> Iterator[RenderableType]:
+    """One trace as a tree: each span with its start and its length."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    def label(span: Json) -> Text:
+        found = span["attributes"]
+        attributes = ", ".join(
+            f"{name} {duration(found[key]) if key.endswith('_us') else found[key]}"
+            for key, name in SHOWN.items()
+            if key in found
+        )
+        return Text.assemble(
+            (span["name"], "bold red" if span["failed"] else "bold"),
+            f"  at {duration(span['startUs'])}, took {duration(span['durationUs'])}",
+            (f"  {attributes}", "dim"),
+        )
+
+    def add(parent: Tree, span: Json) -> None:
+        branch = parent.add(label(span))
+        for child in span["children"]:
+            add(branch, child)
+
+    root = Tree(f"Trace {trace['traceId']} of {trace['requestId']}, {trace['why']}")
+    for span in trace["spans"]:
+        add(root, span)
+    yield root

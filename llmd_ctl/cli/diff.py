@@ -1,0 +1,24 @@
+"""`llmd-ctl diff F`: what would `apply` change? Exits 1 when there is something, 0 when not."""
+
+from __future__ import annotations
+
+from llmd_ctl.cli.options import Output, Simulate, Source
+from llmd_ctl.cli.output import Format
+
+
+def diff(file: Source, *, simulate: Simulate = None, output: Output = Format.text) -> int:
+    """Show what `apply` would change; exit 1 when it would."""
+    from llmd_ctl.cli import output as door
+    from llmd_ctl.cli.document import schema_name
+    from llmd_ctl.cli.plan_view import changes_view
+    from llmd_ctl.cli.planning import changes_of, plan_for
+
+    planned = plan_for(file, simulate)
+    changes = changes_of(planned)
+    if output is Format.text:
+        door.show(changes_view(changes))
+    else:
+        listed = [change.to_json() for change in changes]
+        head = {"schema": schema_name("diff"), "fleet": planned.fleet}
+        door.document({**head, "changes": listed}, output)
+    return 1 if changes else 0

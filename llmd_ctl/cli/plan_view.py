@@ -1,0 +1,213 @@
+"""A plan for people: the table they read before they spend money, and the arithmetic under it.
+
+Called by `plan`, `apply` and `demo`. It formats what the plan says and computes nothing but sums
+of replicas. What is not known is written as a dash, never as a zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from llmd_ctl.plan import Fit, Plan, PlannedModel, PlannedVariant
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from llmd_ctl.apply.changes import Change
+
+UNKNOWN = "-"
+SIGNS = {"add": "+", "remove": "-", "change": "~", "scale": "~", "start": "▸"}
+
+
+def plan_view(
+    plan: Plan, changes: Sequence[Change] | None = None, *, explain: bool = False
+) -> Iterator[RenderableType]:
+    """The whole plan: headline, table, a short line of arithmetic each, idle, changes, sum."""
+    from rich.text import Text
+
+    yield Text.assemble(("Fleet ", ""), (plan.fleet, "bold"), _simulated(plan))
+    yield plan_table(plan)
+    for model in plan.models:
+        for variant in model.variants:
+            yield from _details(model, variant, explain=explain)
+    for idle in plan.idle:
+        price = f", ${idle.price_per_hour:.2f}/h" if idle.price_per_hour is not None else ""
+        text = f"Idle: {idle.idle} of {idle.devices} {idle.accelerator} on {idle.target}{price}"
+        yield Text(text, style="yellow" if idle.idle else "dim")
+    if changes is not None:
+        yield from changes_view(changes)
+    yield Text(summary_line(plan), style="bold")
+
+
+def _simulated(plan: Plan) -> tuple[str, str]:
+    if plan.simulate is None:
+        return ("", "")
+    return (f" - SIMULATED engines at {plan.simulate.speed:g} × the planned speed", "magenta")
+
+
+def plan_table(plan: Plan) -> Table:
+    """One row for each variant."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("Model", "Variant", "Accelerators", "Engine"):
+        table.add_column(name, overflow="fold")
+    for name in ("Fit", "Tokens/s", "TTFT", "ITL @ batch", "$/h"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for model in plan.models:
+        for variant in model.variants:
+            table.add_row(model.name, *_row(variant))
+    return table
+
+
+def _row(variant: PlannedVariant) -> tuple[str, ...]:
+    price = variant.price_per_hour
+    return (
+        variant.name,
+        accelerators(variant),
+        engine(variant),
+        _fit_share(variant),
+        *_speeds(variant),
+        f"{price:.2f}" if price is not None else UNKNOWN,
+    )
+
+
+def _speeds(variant: PlannedVariant) -> tuple[str, str, str]:
+    """What all replicas carry, and what a request feels on one of them."""
+    capacity = variant.capacity
+    if capacity is None:
+        return (UNKNOWN,) * 3
+    return (
+        f"{capacity.tokens_per_second * variant.replicas:,.0f}",
+        f"{capacity.ttft_us / 1000:.0f} ms",
+        f"{capacity.itl_us / 1000:.1f} ms @ {capacity.itl_batch}",
+    )
+
+
+def accelerators(variant: PlannedVariant) -> str:
+    """What one variant takes, such as `4 × 2 nvidia-h100`."""
+    if variant.endpoint_url is not None:
+        return f"{variant.accelerator} (runs already)"
+    each = f"{variant.devices_per_replica} " if variant.devices_per_replica > 1 else ""
+    return f"{variant.replicas} × {each}{variant.accelerator}"
+
+
+def engine(variant: PlannedVariant) -> str:
+    """The engine, or what stands in for it."""
+    if variant.simulated:
+        return "simulated"
+    version = f" {variant.engine_version}" if variant.engine_version else ""
+    return f"{variant.engine}{version}"
+
+
+def _fit_share(variant: PlannedVariant) -> str:
+    """The share of the memory budget that is taken before any KV."""
+    fit = variant.fit
+    return UNKNOWN if fit is None else f"{_before_kv(fit) / fit.budget_bytes:.0%}"
+
+
+def _before_kv(fit: Fit) -> int:
+    taken = fit.weight_bytes + fit.reserve_bytes + fit.activation_bytes
+    return taken + fit.window_in_flight_bytes
+
+
+def _details(
+    model: PlannedModel, variant: PlannedVariant, *, explain: bool
+) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    yield Text(f"{model.name}/{variant.name}", style="bold")
+    fit = variant.fit
+    if fit is not None and not explain:
+        yield Text(f"  fit    {fit_line(variant)}")
+    for line in fit.lines if fit is not None and explain else ():
+        yield Text(f"  fit    {line}")
+    for reason in variant.reasons:
+        yield Text(f"  why    {reason}", style="dim")
+    for reason in variant.ruled_out:
+        yield Text(f"  not    {reason}", style="dim")
+    if explain:
+        for flag, setting in variant.settings.items():
+            over = f", over {', '.join(setting.overruled)}" if setting.overruled else ""
+            yield Text(f"  set    {flag} = {setting.value}  ({setting.set_by}{over})", style="dim")
+        if variant.command:
+            import shlex
+
+            yield Text(f"  runs   {shlex.join(variant.command)}", style="dim")
+
+
+def fit_line(variant: PlannedVariant) -> str:
+    """The arithmetic of one device's memory in a line."""
+    fit = variant.fit
+    if fit is None:
+        return UNKNOWN
+    rest = _before_kv(fit) - fit.weight_bytes
+    left = fit.budget_bytes - _before_kv(fit)
+    limit = fit.kv_bytes_limit
+    told = f", of which it takes {size(limit)}" if limit is not None and limit < left else ""
+    return (
+        f"{size(fit.memory_bytes)} x {fit.utilization:g} = {size(fit.budget_bytes)}, less "
+        f"{size(fit.weight_bytes)} weights and {size(rest)} reserve: {size(left)} for KV{told}; "
+        f"{fit.kv_tokens:,} tokens / {fit.needed_tokens:,} = {fit.concurrency:.1f} full requests"
+    )
+
+
+def size(count: int) -> str:
+    """Bytes with the unit that reads best."""
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if abs(count) >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} B"
+
+
+def changes_view(changes: Sequence[Change]) -> Iterator[RenderableType]:
+    """What applying would do, a line each."""
+    from rich.text import Text
+
+    for change in changes:
+        what = "/".join(part for part in (change.model, change.variant) if part) or "fleet"
+        restarts = f" (restarts {change.restarts})" if change.restarts else ""
+        style = {"add": "green", "remove": "red"}.get(change.kind, "yellow")
+        first, *rest = change.reasons or ("",)
+        sign = SIGNS[change.kind]
+        yield Text(f"{sign} {change.kind} {what}{restarts}: {first}", style=style)
+        for reason in rest:
+            yield Text(f"    {reason}", style=style)
+    if not changes:
+        yield Text("No changes.", style="green")
+
+
+def summary_line(plan: Plan) -> str:
+    """The fleet in one line."""
+    summary = plan.summary
+    price = "price not known"
+    if summary.price_per_hour is not None:
+        price = f"${summary.price_per_hour:.2f}/h"
+    elif summary.unpriced:
+        price = f"price not known ({', '.join(summary.unpriced)} without one)"
+    fits = "fits" if summary.fits else "does not fit"
+    replicas = _count(summary.replicas, "replica")
+    return f"{fits}: {replicas} on {_count(summary.devices, 'device')}, {price}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def plan_document(plan: Plan, changes: Sequence[Change]) -> dict[str, Any]:
+    """The published document: the plan, and what it would change here and now."""
+    document = plan.to_json()
+    document["summary"] = {"changes": len(changes), **document["summary"]}
+    return {**document, "changes": [change.to_json() for change in changes]}
+
+
+def plan_from_document(document: dict[str, Any]) -> Plan:
+    """Read a plan file. What it would have changed is not believed; it is compared anew."""
+    summary = document.get("summary")
+    body = {key: value for key, value in document.items() if key != "changes"}
+    if isinstance(summary, dict):
+        body["summary"] = {key: value for key, value in summary.items() if key != "changes"}
+    return Plan.from_json(body)

@@ -1,0 +1,189 @@
+"""From what stands on the command line to a plan, and to what it would change here.
+
+Called by `validate`, `plan`, `diff`, `apply` and `demo`: one way, so that they never disagree.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llmd_ctl.errors import Problem, SpecInvalid, UsageError
+
+if TYPE_CHECKING:
+    from llmd_ctl.apply.changes import Change
+    from llmd_ctl.apply.machine import Machine
+    from llmd_ctl.apply.state import StateFolder
+    from llmd_ctl.plan import Plan
+    from llmd_ctl.profiles import Catalog
+    from llmd_ctl.spec import LoadedFleet
+
+FASTEST, SLOWEST = 1000.0, 0.0001
+LARGEST_PLAN = 64 * 1024 * 1024
+
+
+def speed(simulate: str | None) -> float | None:
+    """Read the value of --simulate. Raises `UsageError`."""
+    if simulate is None:
+        return None
+    try:
+        value = float(simulate)
+    except ValueError:
+        value = math.nan
+    if not SLOWEST <= value <= FASTEST:
+        raise UsageError.of(
+            "LC6002",
+            "--simulate takes a speed",
+            found=simulate,
+            allowed=(f"{SLOWEST:g} to {FASTEST:g}",),
+            hint="Write --simulate for the planned speed, or --simulate=0.1 for a tenth of it.",
+        )
+    return value
+
+
+def load_one(source: str) -> LoadedFleet:
+    """Load the one fleet of a source. Raises `SpecInvalid` or `UsageError`."""
+    from llmd_ctl.spec import load_fleets
+
+    loaded = load_fleets([source])
+    if len(loaded) > 1:
+        names = ", ".join(one.fleet.metadata.name for one in loaded)
+        hint = "Give each fleet a file of its own; only `validate` takes several at once."
+        raise UsageError.of("LC6004", f"{source} holds several fleets: {names}", hint=hint)
+    return loaded[0]
+
+
+def catalog_for(loaded: LoadedFleet) -> Catalog:
+    """The built-in profiles and the fleet's own. Raises `SpecInvalid`."""
+    from llmd_ctl.profiles import Catalog
+
+    return Catalog.load([loaded.resolve(path) for path in loaded.fleet.spec.profiles])
+
+
+def make_plan(loaded: LoadedFleet, simulate: float | None) -> Plan:
+    """Plan a fleet for this machine. Raises `SpecInvalid` or `DoesNotFit`."""
+    from llmd_ctl.cli.observe import observe
+    from llmd_ctl.plan.planner import plan
+
+    return plan(loaded, catalog_for(loaded), observe(loaded, devices=simulate is None), simulate)
+
+
+def read_plan_file(source: str) -> Plan | None:
+    """The plan in a file that `plan -o` wrote; None when the file is something else."""
+    from llmd_ctl.cli.plan_view import plan_from_document
+
+    path = Path(source)
+    if path.suffix != ".json" or not path.is_file() or path.stat().st_size > LARGEST_PLAN:
+        return None
+    try:
+        document: Any = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise SpecInvalid.of("LC3001", f"{source} is no JSON: {error}") from error
+    if isinstance(document, dict) and "apiVersion" in document:
+        return None
+    if not isinstance(document, dict):
+        raise SpecInvalid.of("LC3001", f"{source} is not a plan", found=type(document).__name__)
+    return plan_from_document(document)
+
+
+def plan_for(source: str, simulate: str | None) -> Plan:
+    """The plan of a fleet file, or the one in a plan file."""
+    planned = read_plan_file(source) if source != "-" else None
+    if planned is None:
+        return make_plan(load_one(source), speed(simulate))
+    if simulate is not None:
+        hint = "Plan again with --simulate, or apply the fleet file with it."
+        raise UsageError.of("LC6004", "a plan file already says what is simulated", hint=hint)
+    return planned
+
+
+def folder_of(fleet: str) -> StateFolder:
+    """The state folder of a fleet by name."""
+    from llmd_ctl.apply.files import RealFiles
+    from llmd_ctl.apply.state import StateFolder
+
+    return StateFolder.of(fleet, RealFiles())
+
+
+def fleet_name(given: str) -> str:
+    """The fleet that a file or a name on the command line means."""
+    if not is_file(given):
+        return known_folder(given).fleet
+    planned = read_plan_file(given) if given != "-" else None
+    return planned.fleet if planned else load_one(given).fleet.metadata.name
+
+
+def is_file(given: str) -> bool:
+    """Whether a word on the command line means a file and not a fleet's name."""
+    looks_like_one = given == "-" or "/" in given or given.endswith((".yaml", ".yml", ".json"))
+    return looks_like_one or Path(given).is_file()
+
+
+def known_folder(fleet: str) -> StateFolder:
+    """The state folder of a fleet that was applied here once. Raises `UsageError`."""
+    folder = folder_of(fleet)
+    if not (folder.path / "desired.json").exists():
+        known = tuple(known_fleets())
+        raise UsageError.of(
+            "LC6006", "no fleet of this name was applied here", found=fleet, allowed=known
+        )
+    return folder
+
+
+def known_fleets() -> list[str]:
+    """The fleets that have state on this machine."""
+    from llmd_ctl.apply.state import state_root
+
+    root = state_root(os.environ)
+    return sorted(path.parent.name for path in root.glob("*/desired.json"))
+
+
+@contextmanager
+def machine() -> Iterator[Machine]:
+    """This machine: real files, processes, network and clock."""
+    from llmd_ctl.apply.clock import RealClock
+    from llmd_ctl.apply.files import RealFiles
+    from llmd_ctl.apply.machine import Machine
+    from llmd_ctl.apply.network import RealNetwork
+    from llmd_ctl.apply.process import RealProcesses
+
+    network = RealNetwork()
+    try:
+        yield Machine(RealFiles(), RealProcesses(), network, RealClock())
+    finally:
+        network.close()
+
+
+def changes_of(plan: Plan) -> tuple[Change, ...]:
+    """What applying a plan would change, by what is desired and what runs. Changes nothing."""
+    from llmd_ctl.apply.apply import desired_plan
+    from llmd_ctl.apply.changes import compare
+    from llmd_ctl.apply.state import Unreadable
+    from llmd_ctl.errors import ApplyFailed
+
+    folder = folder_of(plan.fleet)
+    try:
+        desired = folder.desired()
+        observed = folder.observed()
+    except Unreadable as error:
+        hint = "Apply the fleet: what cannot be read is kept under another name."
+        raise ApplyFailed([Problem("LC4002", str(error), hint=hint)]) from error
+    running = _running(observed)
+    return compare(desired_plan(desired), plan, running)
+
+
+def _running(observed: Any) -> frozenset[str]:
+    from llmd_ctl.apply.process import RealProcesses
+
+    processes = RealProcesses()
+    replicas = observed.replicas if observed is not None else ()
+    return frozenset(
+        record.name
+        for record in replicas
+        if record.process is not None and processes.ended(record.process, None) is None
+    )

@@ -1,0 +1,71 @@
+"""`llmd-ctl validate F…`: is what the files say right? Every problem of every file, in one run.
+
+Checks spelling, types, profiles and whether each model fits, as if all accelerators were there;
+what this machine has is `plan`'s question. Exits 65 for a wrong file, 66 for what can't fit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llmd_ctl.cli.options import ReportOutput, Sources
+from llmd_ctl.cli.output import ReportFormat
+
+if TYPE_CHECKING:
+    from llmd_ctl.errors import Problem
+    from llmd_ctl.spec import LoadedFleet
+
+
+def validate(files: Sources, *, output: ReportOutput = ReportFormat.text) -> int:
+    """Check fleet files; tell every problem with its place."""
+    from llmd_ctl.errors import LlmdError
+    from llmd_ctl.spec import load_fleets
+
+    fleets: list[dict[str, Any]] = []
+    problems: list[Problem] = []
+    code = 0
+    try:
+        loaded = load_fleets(files)
+    except LlmdError as error:
+        loaded, code = [], error.exit_code
+        problems += error.problems
+    for one in loaded:
+        found, failed = _check(one)
+        problems += found
+        code = code or failed
+        models = [model.name for model in one.fleet.spec.models]
+        fleets.append({"name": one.fleet.metadata.name, "file": one.source.file, "models": models})
+    _write(files, fleets, problems, output)
+    return code
+
+
+def _check(loaded: LoadedFleet) -> tuple[list[Problem], int]:
+    """Plan the fleet with every accelerator taken for granted; what is wrong, and the exit code."""
+    from llmd_ctl.cli.planning import make_plan
+    from llmd_ctl.errors import LlmdError
+
+    try:
+        return list(make_plan(loaded, 1.0).warnings), 0
+    except LlmdError as error:
+        return list(error.problems), error.exit_code
+
+
+def _write(
+    files: list[str], fleets: list[dict[str, Any]], problems: list[Problem], form: ReportFormat
+) -> None:
+    from llmd_ctl.cli import output
+    from llmd_ctl.cli.document import sarif_document, validate_document
+    from llmd_ctl.errors import render_problem
+
+    if form is ReportFormat.sarif:
+        from importlib.metadata import version
+
+        output.document(sarif_document(problems, version("llmd-ctl")), form)
+    elif form is not ReportFormat.text:
+        output.document(validate_document(files, fleets, problems), form)
+    for problem in problems:
+        output.note(render_problem(problem))
+    if form is ReportFormat.text:
+        for fleet in fleets if not any(p.severity == "error" for p in problems) else ():
+            models = len(fleet["models"])
+            output.data(f"{fleet['file']}: fleet {fleet['name']} is valid ({models} models)")

@@ -71,7 +71,7 @@ def _row(variant: PlannedVariant) -> tuple[str, ...]:
         engine(variant),
         _fit_share(variant),
         *_speeds(variant),
-        f"{price:.2f}" if price is not None else UNKNOWN,
+        f"{price:.2f}" if price is not None else "unknown",
     )
 
 

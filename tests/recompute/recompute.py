@@ -93,7 +93,7 @@ def endings(db: sqlite3.Connection, stream: int) -> dict[str, int]:
     return {kind: db.execute(count, (stream, kind)).fetchone()[0] for kind in kinds}
 
 
-def retries(folder: Path) -> dict[str, int | None]:
+def retries(folder: Path) -> dict[str, int]:
     """The router's own count of second and later attempts: of all requests, of non-streams."""
     text = (folder / "metrics.txt").read_text("utf-8")
     lines = [x for x in text.splitlines() if x.startswith("llmd_router_retries_total{")]
@@ -101,8 +101,7 @@ def retries(folder: Path) -> dict[str, int | None]:
     def total(word: str) -> int:
         return sum(round(float(x.rsplit(" ", 1)[1])) for x in lines if word in x)
 
-    told = any("stream=" in x for x in lines)
-    return {"all": total(""), "nonStreams": total('stream="false"') if told else None}
+    return {"all": total(""), "nonStreams": total('stream="false"')}
 
 
 def run(folder: Path) -> dict[str, Any]:

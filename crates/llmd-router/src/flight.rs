@@ -104,13 +104,13 @@ impl Flight {
 
     /// Asks for another endpoint after a failed attempt; false when there is none, and then the
     /// load is given back already.
-    pub(crate) fn place_again(&mut self) -> bool {
+    pub(crate) fn place_again(&mut self, stream: bool) -> bool {
         self.trace.end_attempt();
         self.trace.phase(Phase::Pick);
         self.placed = None;
         let Some(pool) = self.pool.clone() else { return false };
         let Ok(picked) = pool.retry(self.number) else { return false };
-        pool.metrics.retries.inc();
+        pool.metrics.retried(stream);
         self.keep(picked);
         true
     }

@@ -62,6 +62,12 @@ struct BuildLabel {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RetryLabel {
+    model: String,
+    stream: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ResultLabel {
     result: &'static str,
 }
@@ -73,8 +79,8 @@ pub(crate) struct ModelMetrics {
     codes: Family<CodeLabel, Counter>,
     ok: Counter,
     duration: Histogram,
-    /// Attempts after the first.
-    pub(crate) retries: Counter,
+    retries: Counter,
+    stream_retries: Counter,
     /// Streams that ended with an error event.
     pub(crate) stream_errors: Counter,
 }
@@ -88,6 +94,11 @@ impl ModelMetrics {
             self.codes.get_or_create(&CodeLabel { model: self.model.clone(), code }).inc();
         }
         self.duration.observe(seconds);
+    }
+
+    /// A request is tried again.
+    pub(crate) fn retried(&self, stream: bool) {
+        if stream { &self.stream_retries } else { &self.retries }.inc();
     }
 }
 
@@ -131,7 +142,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     codes: Family<CodeLabel, Counter>,
     duration: Histograms<ModelLabel>,
-    retries: Family<ModelLabel, Counter>,
+    retries: Family<RetryLabel, Counter>,
     stream_errors: Family<ModelLabel, Counter>,
     picks: Family<VariantLabel, Counter>,
     ttft: Histograms<VariantLabel>,
@@ -258,12 +269,15 @@ impl Metrics {
     pub(crate) fn model(&self, model: &str) -> ModelMetrics {
         let label = ModelLabel { model: model.into() };
         let ok = CodeLabel { model: model.into(), code: 200 };
+        let retries =
+            |stream| self.retries.get_or_create_owned(&RetryLabel { model: model.into(), stream });
         ModelMetrics {
             model: model.into(),
             codes: self.codes.clone(),
             ok: self.codes.get_or_create_owned(&ok),
             duration: self.duration.get_or_create_owned(&label),
-            retries: self.retries.get_or_create_owned(&label),
+            retries: retries("false"),
+            stream_retries: retries("true"),
             stream_errors: self.stream_errors.get_or_create_owned(&label),
         }
     }

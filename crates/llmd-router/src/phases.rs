@@ -69,7 +69,7 @@ pub(crate) async fn complete(
             Ok(answer) => answer.is_refusal(),
             Err(failure) => failure.retry(),
         };
-        if retriable && flight.place_again() {
+        if retriable && flight.place_again(ask.stream) {
             continue;
         }
         return match outcome {

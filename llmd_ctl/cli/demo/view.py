@@ -47,19 +47,12 @@ def summary_view(document: Json) -> Iterator[RenderableType]:
     for run, kill in zip(runs, document["killed"], strict=True):
         yield Text(
             f"{run['scheduler']}: {kill['variant']} was killed (SIGKILL) after "
-            f"{kill['afterSeconds']:.1f} s: {retries(run['retried'])}, "
+            f"{kill['afterSeconds']:.1f} s: non-streams retried {run['retried']['nonStreams']}, "
             f"streams ended by an error event {run['streamsEndedByErrorEvent']}, "
             f"silent ends {run['silentEnds']}, lost {lost(run)}"
         )
     if document["trace"] is not None:
         yield from trace_view(document["trace"])
-
-
-def retries(retried: Json) -> str:
-    """What was sent again, as far as the router tells."""
-    if retried["nonStreams"] is None:
-        return f"requests retried {retried['all']}"
-    return f"non-streams retried {retried['nonStreams']}"
 
 
 def lost(run: Json) -> int:

@@ -87,11 +87,11 @@ def test_kv_that_is_limited_is_said_beside_what_would_be_left() -> None:
     )
 
 
-def test_what_is_not_known_is_a_dash() -> None:
+def test_what_does_not_apply_is_a_dash_and_a_price_is_unknown() -> None:
     shown = drawn(plan_view(plan_of(UNKNOWN)))
     row = next(line for line in shown.splitlines() if " old " in line)
     assert "runs already" in row
-    assert row.split()[-5:] == ["-"] * 5
+    assert row.split()[-5:] == ["-"] * 4 + ["unknown"]
     assert "price not known (chat/old without one)" in shown
 
 
@@ -139,10 +139,6 @@ def test_retries_of_streams_are_not_counted_as_those_of_non_streams() -> None:
         'llmd_router_retries_total{model="chat",stream="true"} 40\n'
     )  # fmt: skip
     assert retried(page) == {"all": 44, "nonStreams": 4}
-
-
-def test_retries_that_are_not_told_apart_are_not_guessed() -> None:
-    assert retried('llmd_router_retries_total{model="chat"} 9') == {"all": 9, "nonStreams": None}
 
 
 def demo_document() -> dict[str, Any]:

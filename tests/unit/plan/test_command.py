@@ -67,8 +67,9 @@ def test_llamacpp_gets_a_context_for_every_slot(
     variants: dict[str, PlannedVariant], tmp_path: Path
 ) -> None:
     assert variants["llama"].command == (
-        "{python}", "-m", "llmd_ctl.apply.llamacpp_server", "--model", f"{tmp_path}/tiny.gguf",
-        "--alias", "chat,small,s2", "--host", "{host}", "--port", "{port}", "--metrics",
+        "{python}", "-P", "-m", "llmd_ctl.apply.llamacpp_server",
+        "--model", f"{tmp_path}/tiny.gguf", "--alias", "chat,small,s2",
+        "--host", "{host}", "--port", "{port}", "--metrics",
         "--ctx-size", "8192", "--parallel", "4",
     )  # fmt: skip
     fit = variants["llama"].fit

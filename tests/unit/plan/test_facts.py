@@ -84,7 +84,6 @@ def test_what_stood_in_for_a_missing_figure_is_said() -> None:
     assert (
         "speed of reading weights of mxfp4 is not known: that of bf16 is taken" in variant.reasons
     )
-    assert any("launch time per layer" in reason for reason in variant.reasons)
 
 
 def test_null_overheads_count_as_nothing_and_that_is_said() -> None:
@@ -93,7 +92,7 @@ def test_null_overheads_count_as_nothing_and_that_is_said() -> None:
         model="maxModelLen: 4096",
     )
     assert variant.facts is not None
-    assert variant.facts["stepUs"] == 890
+    assert variant.facts["stepUs"] == pytest.approx(890 + 32 * 4.7)
     assert "the floor of collectives is not known: counted as 0" in variant.reasons
 
 

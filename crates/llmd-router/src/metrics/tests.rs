@@ -7,7 +7,9 @@ fn filled() -> String {
     let model = metrics.model("chat");
     model.ended(200, 0.1);
     model.ended(404, 0.1);
-    model.retries.inc();
+    model.retried(false);
+    model.retried(true);
+    model.retried(true);
     let variant = metrics.variant("chat", "h100");
     variant.ttft.observe(0.1);
     variant.tokens_in.inc_by(7);
@@ -29,6 +31,8 @@ fn a_page_is_in_the_format_that_prometheus_tools_read() {
         )
     );
     assert!(page.contains("llmd_router_open_requests 3\n"));
+    assert!(page.contains("llmd_router_retries_total{model=\"chat\",stream=\"false\"} 1\n"));
+    assert!(page.contains("llmd_router_retries_total{model=\"chat\",stream=\"true\"} 2\n"));
     assert!(!page.contains("# EOF"));
     assert!(!page.contains("reported_waiting{"), "a signal that was not given is not shown");
 }

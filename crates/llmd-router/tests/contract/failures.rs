@@ -20,6 +20,10 @@ fn ends_with_an_error_event(reply: &Reply) -> String {
     object["error"]["code"].as_str().unwrap().to_owned()
 }
 
+async fn retries(setup: &Setup, stream: &str) -> f64 {
+    setup.metric(&format!("llmd_router_retries_total{{model=\"chat\",stream=\"{stream}\"}}")).await
+}
+
 /// Four requests of each kind: whichever endpoint they are placed on first, all are answered.
 async fn all_are_answered(setup: &Setup) {
     for _ in 0..4 {
@@ -28,7 +32,9 @@ async fn all_are_answered(setup: &Setup) {
         let reply = setup.ask_stream().await;
         assert!(reply.status == 200 && reply.text().ends_with("data: [DONE]\n\n"));
     }
-    assert!(setup.metric("llmd_router_retries_total{model=\"chat\"}").await >= 2.0);
+    for stream in ["false", "true"] {
+        assert!(retries(setup, stream).await >= 1.0, "stream: {stream}");
+    }
     setup.at_rest().await;
 }
 
@@ -139,7 +145,7 @@ async fn an_idle_connection_that_the_engine_closed_costs_nothing() {
     for _ in 0..5 {
         assert_eq!(setup.ask().await.status, 200);
     }
-    assert_eq!(setup.metric("llmd_router_retries_total{model=\"chat\"}").await, 0.0);
+    assert_eq!(retries(&setup, "false").await, 0.0);
 }
 
 #[tokio::test]

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from llmd_ctl.plan import Observed
+    from llmd_ctl.profiles import Catalog
     from llmd_ctl.spec import LoadedFleet
 
 CPU = "cpu-x86"
-NVIDIA = {"H100": "nvidia-h100", "L4": "nvidia-l4"}
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 SMI_SECONDS = 10
 
 
-def observe(loaded: LoadedFleet, *, devices: bool) -> Observed:
+def observe(loaded: LoadedFleet, catalog: Catalog, *, devices: bool) -> Observed:
     """Look at what this fleet's plan depends on. `devices`: also look for accelerators."""
     from llmd_ctl.plan import Observed
     from llmd_ctl.profiles import read_local_model
 
     local = {m.uri for m in loaded.fleet.spec.models if not m.uri.startswith("hf://")}
     return Observed(
-        accelerators={CPU: 1, **(_nvidia() if devices else {})},
+        accelerators={CPU: 1, **(_nvidia(catalog) if devices else {})},
         memory_bytes=_memory_bytes(),
         cores=len(os.sched_getaffinity(0)),
         models={uri: read_local_model(loaded.resolve(uri)) for uri in sorted(local)},
@@ -46,7 +46,7 @@ def _memory_bytes() -> int:
     return min(total, int(limit)) if limit.isdigit() else total
 
 
-def _nvidia() -> dict[str, int]:
+def _nvidia(catalog: Catalog) -> dict[str, int]:
     """NVIDIA devices by profile, as the driver's own tool lists them."""
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     try:
@@ -55,9 +55,10 @@ def _nvidia() -> dict[str, int]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    found: Counter[str] = Counter()
-    for line in answer.stdout.splitlines() if answer.returncode == 0 else ():
-        for word in line.split():
-            if word in NVIDIA:
-                found[NVIDIA[word]] += 1
-    return dict(found)
+    if answer.returncode != 0:
+        return {}
+    known = [catalog.accelerator(name) for name in catalog.names("AcceleratorProfile")]
+    # A profile that extends another is the same device; it counts as the one that it extends.
+    profiles = {one.spec.driver_name: one.lineage[-1] for one in known if one.spec.driver_name}
+    names = [line.strip() for line in answer.stdout.splitlines()]
+    return dict(Counter(profiles[name] for name in names if name in profiles))

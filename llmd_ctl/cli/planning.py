@@ -70,7 +70,8 @@ def make_plan(loaded: LoadedFleet, simulate: float | None) -> Plan:
     from llmd_ctl.cli.observe import observe
     from llmd_ctl.plan.planner import plan
 
-    return plan(loaded, catalog_for(loaded), observe(loaded, devices=simulate is None), simulate)
+    catalog = catalog_for(loaded)
+    return plan(loaded, catalog, observe(loaded, catalog, devices=simulate is None), simulate)
 
 
 def read_plan_file(source: str) -> Plan | None:

@@ -107,6 +107,7 @@ class AcceleratorSpec:
     flops: Mapping[number.Dtype, number.Flops] = field(default_factory=dict)
     link_bandwidth: number.LinkBandwidth = number.Number(None, "not given", "low")
     architecture: str = ""
+    driver_name: str = ""  # its name in its driver's list of devices
     host: Host | None = None
     engines: Mapping[str, EngineOn] = field(default_factory=dict)
 

@@ -24,6 +24,10 @@ ROOT = Path(__file__).resolve().parent.parent
 MARK = f"LLMD_CTL_TEST_RUN={os.getpid()}"
 GRACE_SECONDS = 5.0
 
+# A shell starts background jobs with SIGINT ignored, and children inherit that: tests that press
+# ctrl-C would press it in vain. Handled here, it is the default again in what we start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 hypothesis.settings.register_profile("dev", max_examples=50, deadline=None, derandomize=True)
 hypothesis.settings.register_profile("ci", max_examples=300, deadline=None, derandomize=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))

@@ -17,6 +17,7 @@ The codes are one table, `codes.yaml` beside this file; a new code is one entry 
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ Severity = Literal["error", "warning"]
 ALLOWED_SHOWN = 16
 TEXT_SHOWN = 200
 LINE_SHOWN = 96
+NUMBER = re.compile(r"[-+]?[0-9][0-9_,]*(\.[0-9]*)?([eE][-+]?[0-9]+)?")
+NEAR = 0.7  # below it, words that share only some letters are offered for each other
 
 
 @dataclass(frozen=True)
@@ -203,10 +206,15 @@ class Interrupted(LlmdError):
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word nearest to `word`, or None when nothing is near."""
+    """Return the known word nearest to `word`, or None when nothing is near.
+
+    A number is no misspelling of another one, so it is near to nothing; a version may be.
+    """
+    if NUMBER.fullmatch(word):
+        return None
     folded = {name.casefold().replace("_", "").replace("-", ""): name for name in known}
     wanted = word[:TEXT_SHOWN].casefold().replace("_", "").replace("-", "")
-    near = difflib.get_close_matches(wanted, folded, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(wanted, folded, n=1, cutoff=NEAR)
     return folded[near[0]] if near and folded[near[0]] != word else None
 
 

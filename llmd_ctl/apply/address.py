@@ -1,29 +1,39 @@
-"""Which port each part of a fleet gets: first free from a known start, recorded, used again.
+"""Which port each part of a fleet gets: the first free one in its order, recorded, used again.
 
-Called by the controller. Free means: nobody listens there and no other fleet of this user has it
-recorded, so that a replica which is down for a moment keeps its port. It never frees a port by
-stopping anybody.
+Called by the controller. Free means: nobody listens there and no other fleet beside this one has it
+recorded, so that a replica which is down for a moment keeps its port. The router's ports count up
+from 8000 and 9090. Engines take 18000 to 28999, each fleet from a place of its own that follows
+from its state folder's path: an engine listens long after its port was chosen, and fleets with
+different state homes don't know of each other. It never frees a port by stopping anybody.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from llmd_ctl.apply.machine import Machine
 from llmd_ctl.apply.state import StateFolder, Unreadable
 
 ROUTER_DATA = "router"
 ROUTER_ADMIN = "routerAdmin"
-FIRST_DATA = 8000
-FIRST_ADMIN = 9090
-FIRST_ENGINE = 18000
 # Up to the range from which the system takes ports for outgoing connections on most machines.
-LAST = 32767
+DATA_PORTS = range(8000, 32768)
+ADMIN_PORTS = range(9090, 32768)
+ENGINE_PORTS = range(18000, 29000)
 
 
 class NoPort(Exception):
-    """No port is free from the start of a range on."""
+    """No port of a range is free."""
+
+
+def engine_ports(folder: Path, *salt: object) -> tuple[int, ...]:
+    """The engines' ports in the order a fleet tries them; `salt` gives it another start."""
+    text = "\0".join(map(str, (folder, *salt)))
+    start = int(hashlib.sha256(text.encode()).hexdigest(), 16) % len(ENGINE_PORTS)
+    return (*ENGINE_PORTS[start:], *ENGINE_PORTS[:start])
 
 
 @dataclass
@@ -44,19 +54,32 @@ class PortBook:
             ports = {}
         return cls(folder, machine, ports)
 
-    def claim(self, owner: str, first: int) -> int | None:
+    def claim(self, owner: str, order: Iterable[int]) -> int | None:
         """The owner's port; None when another fleet is choosing just now: ask again."""
         known = self.ports.get(owner)
-        if known is not None:
-            return known
+        return self._choose(owner, order) if known is None else known
+
+    def claim_engine(self, owner: str) -> int | None:
+        """As `claim`, in the fleet's order of engine ports."""
+        return self.claim(owner, engine_ports(self.folder.path))
+
+    def move_engine(self, owner: str, refused: int) -> int | None:
+        """Another port than the `refused` one; None: ask again.
+
+        Not simply the next one: two fleets that met on a port would meet there again.
+        """
+        order = engine_ports(self.folder.path, owner, refused)
+        return self._choose(owner, (port for port in order if port != refused))
+
+    def _choose(self, owner: str, order: Iterable[int]) -> int | None:
         lock = self.machine.files.try_lock(self.folder.path.parent / "ports.lock", b"")
         if lock is None:
             return None
         try:
             taken = set(self.ports.values()) | set(self._others())
-            port = next(self._free(first, taken), None)
+            port = next(self._free(order, taken), None)
             if port is None:
-                raise NoPort(f"no port is free from {first} to {LAST}")
+                raise NoPort("no port of its range is free")
             self._set({**self.ports, owner: port})
             return port
         finally:
@@ -79,8 +102,8 @@ class PortBook:
         self.folder.write_ports(ports)
         self.ports = ports
 
-    def _free(self, first: int, taken: set[int]) -> Iterator[int]:
-        for port in range(first, LAST + 1):
+    def _free(self, order: Iterable[int], taken: set[int]) -> Iterator[int]:
+        for port in order:
             if port not in taken and self.machine.processes.listener(port) is None:
                 yield port
 

@@ -76,7 +76,10 @@ def apply_plan(
         try:
             before = supervisor.observed()
             revision, changes = _desire(work)
-            supervisor.ensure(retry=not changes)
+            if before is not None and before.converged and before.revision == revision:
+                supervisor.ensure(retry=False)
+            else:
+                supervisor.renew()  # something starts: in the environment of this command
             if not wait:
                 return ApplyResult(revision, changes, waited=False, url=None, admin_url=None)
             limit = _limit(work, before) if timeout_seconds is None else timeout_seconds

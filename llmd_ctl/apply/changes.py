@@ -1,23 +1,27 @@
 """What a new plan changes, in terms people check before they say yes.
 
 Used by `diff`, by `plan`'s summary and by apply. Pure. Whether a replica restarts is not guessed:
-it is the comparison of replica names that the controller itself acts on.
+it is the comparison of replica names that the controller itself acts on. Whatever makes a replica
+another one is a change of its variant, also when the plan says it of the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from llmd_ctl.plan import Plan
-from llmd_ctl.render import Layout, replica_specs
+from llmd_ctl.render import Layout, ReplicaSpec, replica_specs
 
 Json = dict[str, Any]
 Slot = tuple[str, str]
 Kind = Literal["add", "remove", "change", "scale", "start"]
 # What the plan derives from other fields: their change is said there.
-DERIVED = {"fit", "capacity", "reasons", "ruledOut", "command", "pricePerHour", "variants"}
+DERIVED = {"fit", "capacity", "reasons", "ruledOut", "pricePerHour", "variants"}
+COMMAND = "command"
 NOTHING = "nothing"
 
 
@@ -25,7 +29,8 @@ NOTHING = "nothing"
 class Change:
     """One difference. `variant` None is the model itself, `model` None the fleet.
 
-    `restarts` counts replicas that are drained, stopped and started anew.
+    `restarts` counts replicas that are drained, stopped and started anew, `stops` those that
+    nothing replaces.
     """
 
     kind: Kind
@@ -33,6 +38,12 @@ class Change:
     variant: str | None
     reasons: tuple[str, ...]
     restarts: int = 0
+    stops: int = 0
+
+    @property
+    def takes_away(self) -> bool:
+        """Whether something that may serve now is gone, at least for a while."""
+        return self.kind == "remove" or self.restarts > 0 or self.stops > 0
 
     def to_json(self) -> dict[str, Any]:
         """The published form."""
@@ -64,7 +75,8 @@ def compare(old: Plan | None, new: Plan, running: frozenset[str] | None) -> tupl
             found += _missing(slot, before, after, running)
     for slot, variant in before.variants.items():
         if slot not in after.variants:
-            found.append(Change("remove", *slot, (_size(variant),)))
+            stops = len(before.replicas.get(slot, {}))
+            found.append(Change("remove", *slot, (_size(variant),), stops=stops))
     return tuple(found)
 
 
@@ -74,7 +86,7 @@ class _Side:
     def __init__(self, plan: Plan | None) -> None:
         self.models: dict[str, Json] = {}
         self.variants: dict[Slot, Json] = {}
-        self.replicas: dict[Slot, set[str]] = {}
+        self.replicas: dict[Slot, dict[int, ReplicaSpec]] = {}
         if plan is None:
             return
         for model in plan.to_json()["models"]:
@@ -82,7 +94,7 @@ class _Side:
             for variant in model["variants"]:
                 self.variants[model["name"], variant["name"]] = _kept(variant)
         for spec in replica_specs(plan, Layout(plan.fleet, ""), ""):
-            self.replicas.setdefault((spec.model, spec.variant), set()).add(spec.name)
+            self.replicas.setdefault((spec.model, spec.variant), {})[spec.index] = spec
 
 
 def _fleet_changes(old: Plan | None, new: Plan) -> Iterator[Change]:
@@ -99,19 +111,34 @@ def _fleet_changes(old: Plan | None, new: Plan) -> Iterator[Change]:
 
 
 def _variant_change(slot: Slot, before: _Side, after: _Side) -> Change | None:
-    reasons = _reasons(before.variants[slot], after.variants[slot])
+    old, new = before.replicas.get(slot, {}), after.replicas.get(slot, {})
+    replaced = [i for i in old if i in new and old[i].name != new[i].name]
+    reasons = list(_reasons(before.variants[slot], after.variants[slot]))
+    for i in replaced[:1]:  # all replicas of a variant differ in the same things
+        reasons += _told_otherwise(old[i], new[i])
     if not reasons:
         return None
-    old, new = before.replicas.get(slot, set()), after.replicas.get(slot, set())
-    restarts = min(len(old), len(new)) - len(old & new)
     scaled = all(reason.startswith("replicas:") for reason in reasons)
-    return Change("scale" if scaled else "change", *slot, reasons, restarts)
+    kind: Kind = "scale" if scaled else "change"
+    stops = sum(i not in new for i in old)
+    return Change(kind, *slot, tuple(dict.fromkeys(reasons)), len(replaced), stops)
+
+
+def _told_otherwise(old: ReplicaSpec, new: ReplicaSpec) -> Iterator[str]:
+    """What a simulated engine is told beyond its own variant, such as the model's aliases."""
+    if old.engine_document is not None and new.engine_document is not None:
+        yield from _differences(_shared(old.engine_document), _shared(new.engine_document), "")
+
+
+def _shared(document: Json) -> Json:
+    own = {"accessLog", "facts", "name", "seed"}
+    return {key: item for key, item in document.items() if key not in own}
 
 
 def _missing(slot: Slot, before: _Side, after: _Side, running: frozenset[str]) -> Iterator[Change]:
     """Replicas that both plans have and that don't run."""
-    names = after.replicas.get(slot, set())
-    down = (names & before.replicas.get(slot, set())) - running
+    names = {spec.name for spec in after.replicas.get(slot, {}).values()}
+    down = (names & {spec.name for spec in before.replicas.get(slot, {}).values()}) - running
     if down:
         yield Change("start", *slot, (f"{len(down)} of {len(names)} replicas don't run",))
 
@@ -135,8 +162,20 @@ def _differences(old: Any, new: Any, path: str) -> Iterator[str]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in {**old, **new}:
             yield from _differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+    elif old != new and path == COMMAND:
+        yield from _words(old or [], new or [])
     elif old != new:
         yield f"{path}: {_shown(old)} → {_shown(new)}"
+
+
+def _words(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """The words of a command line that differ, each group after the flag that it follows."""
+    for tag, i, end, j, stop in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        lead = 1 if i and j and old[i - 1].startswith("-") else 0
+        gone, come = shlex.join(old[i - lead : end]), shlex.join(new[j - lead : stop])
+        yield f"{COMMAND}: {gone or NOTHING} → {come or NOTHING}"
 
 
 def _shown(value: Any) -> str:

@@ -17,6 +17,8 @@ from llmd_ctl.render import replica_specs
 
 # Failures in a row after which waiting on is no use: about three seconds of trying.
 CRASH_LOOP = 3
+# What another start won't mend.
+LASTING = {"port", "command", "slow", "model"}
 TAIL_LINES = 3
 
 
@@ -39,7 +41,7 @@ class Baseline:
     def given_up(self, name: str, part: ReplicaRecord | RouterRecord) -> bool:
         """Has this part failed anew, in a way that won't pass by itself?"""
         anew = part.failures > self.failures.get(name, 0)
-        return anew and (part.trouble is not None or part.failures >= CRASH_LOOP)
+        return anew and (part.trouble in LASTING or part.failures >= CRASH_LOOP)
 
 
 def failed_parts(
@@ -110,7 +112,7 @@ def _problem(
     ran = part.trouble not in {"port", "command"}  # else its log is about an earlier time
     tail = folder.log_tail(name, TAIL_LINES) if ran else []
     return Problem(
-        "LC4004" if part.trouble == "port" else "LC4003",
+        "LC4004" if part.trouble in {"port", "conflict"} else "LC4003",
         f"{name} does not start: {part.reason}",
         found=" | ".join(tail) or None,
         hint=f"{state} The log is {folder.layout.log(name)}.",

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -76,8 +78,17 @@ class RealFiles:
                 return
         except FileNotFoundError:
             return
-        path.with_name(f"{path.name}.1").write_bytes(path.read_bytes())
+        shutil.copyfile(path, path.with_name(f"{path.name}.1"))
         os.truncate(path, 0)
+
+    def prune(self, folder: Path, names: Collection[str], newest: int) -> None:
+        """Of these files in a folder, remove all but the ones that were changed last."""
+        changed = []
+        for name in names:
+            with suppress(FileNotFoundError):
+                changed.append(((folder / name).stat().st_mtime_ns, name))
+        for _, name in sorted(changed)[: max(0, len(changed) - newest)]:
+            self.remove(folder / name)
 
     def try_lock(self, path: Path, holder: bytes) -> HeldLock | None:
         """Take the lock and write who holds it, or None when another process has it."""

@@ -7,13 +7,13 @@ The real ones are in `files.py`, `process.py`, `network.py` and `clock.py`; noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from llmd_ctl.apply.records import ProcessId
-from llmd_ctl.router.admin import Answer, RouterStatus
+from llmd_ctl.router.answer import Answer, RouterStatus
 
 # The environment marker of every process a fleet starts: found again even when its record is lost.
 MARK_STATE = "LLMD_CTL_STATE"
@@ -28,7 +28,10 @@ class CannotSpawn(Exception):
 
 @dataclass(frozen=True)
 class Launch:
-    """A process to start in a session of its own. `env` is added to the caller's environment."""
+    """A process to start in a session of its own. `env` is added to the caller's environment.
+
+    The caller is the controller, which has the environment of the `apply` that started it.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -51,6 +54,15 @@ class Listener:
 
     pid: int | None
     command: str
+
+
+@dataclass(frozen=True)
+class Health:
+    """What an engine's port answers. `misnamed`: it serves, but not the model that it should."""
+
+    ok: bool
+    reason: str
+    misnamed: bool = False
 
 
 class Lock(Protocol):
@@ -81,6 +93,9 @@ class FilePort(Protocol):
     def bound(self, path: Path, max_bytes: int) -> None:
         """Move a log that grew past `max_bytes` to `NAME.1` and empty it in place."""
 
+    def prune(self, folder: Path, names: Collection[str], newest: int) -> None:
+        """Of these files in a folder, remove all but the ones that were changed last."""
+
     def try_lock(self, path: Path, holder: bytes) -> Lock | None:
         """Take the lock and write who holds it, or None when another process has it."""
 
@@ -106,11 +121,14 @@ class ProcessPort(Protocol):
     def listener(self, port: int) -> Listener | None:
         """Who listens on this TCP port."""
 
+    def intruder(self, port: int, process: ProcessId, state: Path, mark: str) -> Listener | None:
+        """Who else than this process and its own takes what is sent to this port."""
+
 
 class NetworkPort(Protocol):
     """HTTP questions to engines and to the router, each with a time limit of its own."""
 
-    def engine(self, port: int, model: str) -> Answer:
+    def engine(self, port: int, model: str) -> Health:
         """Does the engine on this port answer, and serve this model name?"""
 
     def router_status(self, admin_url: str) -> RouterStatus | None:

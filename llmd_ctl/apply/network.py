@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import httpx
 
-from llmd_ctl.router.admin import Answer, RouterAdmin, RouterAway, RouterStatus
+from llmd_ctl.apply.machine import Health
+from llmd_ctl.router.admin import RouterAdmin, RouterAway
+from llmd_ctl.router.answer import Answer, RouterStatus
 
 ENGINE_SECONDS = 2.0
 
@@ -24,21 +26,22 @@ class RealNetwork:
         """Close the connections."""
         self._client.close()
 
-    def engine(self, port: int, model: str) -> Answer:
+    def engine(self, port: int, model: str) -> Health:
         """GET /health must be 200 and /v1/models must list the model (or have it as an alias)."""
         base = f"http://127.0.0.1:{port}"
         try:
             health = self._client.get(f"{base}/health", timeout=ENGINE_SECONDS)
             if health.status_code != httpx.codes.OK:
-                return Answer(ok=False, reason=f"/health answers {health.status_code}")
+                return Health(ok=False, reason=f"/health answers {health.status_code}")
             names = _served_names(self._client.get(f"{base}/v1/models", timeout=ENGINE_SECONDS))
         except httpx.HTTPError as error:
-            return Answer(ok=False, reason=f"does not answer yet ({error or type(error).__name__})")
+            return Health(ok=False, reason=f"does not answer yet ({error or type(error).__name__})")
         except (ValueError, KeyError, TypeError, AttributeError):
-            return Answer(ok=False, reason="/v1/models does not answer with a list of models")
+            return Health(ok=False, reason="/v1/models does not answer with a list of models")
         if model in names:
-            return Answer(ok=True, reason="")
-        return Answer(ok=False, reason=f"serves {', '.join(names) or 'no model'}, not {model}")
+            return Health(ok=True, reason="")
+        reason = f"serves {', '.join(names) or 'no model'}, not {model}"
+        return Health(ok=False, reason=reason, misnamed=bool(names))
 
     def router_status(self, admin_url: str) -> RouterStatus | None:
         """The router's own view, or None when it doesn't answer."""

@@ -2,7 +2,9 @@
 
 Used through `ProcessPort`. A process is ours when pid and start time match and either the command
 line does or its environment carries our marker (a wrapper script that execs changes its command
-line). Everything else is foreign: it is described in errors and never signalled.
+line). Everything else is foreign: it is described in errors and never signalled. An engine that a
+wrapper starts outside its own session (in a container) is ours only if the wrapper passes
+LLMD_CTL_STATE and LLMD_CTL_REPLICA on to it. Who listens where is read by `listen.py`.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ import shlex
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from llmd_ctl.apply.listen import PROC, listening, socket_inodes
 from llmd_ctl.apply.machine import (
     MARK_PORT,
     MARK_REPLICA,
@@ -26,8 +29,6 @@ from llmd_ctl.apply.machine import (
 )
 from llmd_ctl.apply.records import ProcessId
 
-PROC = Path("/proc")
-TCP_LISTEN = "0A"
 EXEC_SECONDS = 1.0  # what the system may take to put a new program in place
 GONE = "gone; another controller started it, so its exit code is unknown"
 
@@ -40,7 +41,10 @@ class RealProcesses:
         self._exits: dict[ProcessId, str] = {}
 
     def spawn(self, launch: Launch) -> ProcessId:
-        """Start in a session of its own, output appended to the log, no other file inherited."""
+        """Start in a session of its own, output appended to the log, no other file inherited.
+
+        The environment is the caller's and what the launch adds to it.
+        """
         env = {**os.environ, **launch.env}
         program = shutil.which(launch.argv[0], path=env.get("PATH"))
         if program is None:
@@ -131,11 +135,33 @@ class RealProcesses:
 
     def listener(self, port: int) -> Listener | None:
         """Who listens on this TCP port, on any address of this machine."""
-        inodes = set(_listening_inodes(port))
-        if not inodes:
+        sockets = {socket.inode for socket in listening(port)}
+        return self._holder(sockets) if sockets else None
+
+    def intruder(self, port: int, process: ProcessId, state: Path, mark: str) -> Listener | None:
+        """Who else than this process and its own takes what is sent to 127.0.0.1 and this port.
+
+        Its own: its session, and what carries its marker. /proc is read only if somebody listens
+        who is not the process itself; a pid of None is a process that this user can't look into.
+        """
+        sockets = [socket for socket in listening(port) if socket.hears_loopback]
+        ours = socket_inodes(process.pid) & {socket.inode for socket in sockets}
+        if all(socket.inode in ours for socket in sockets):
             return None
+        marker = {f"{MARK_STATE}={state}".encode(), f"{MARK_REPLICA}={mark}".encode()}
         for pid in _pids():
-            if inodes & set(_socket_inodes(pid)):
+            stat = _stat(pid)
+            if (stat is not None and stat.session == process.pid) or marker <= set(_environ(pid)):
+                ours |= socket_inodes(pid)
+        exact = any(socket.inode in ours and not socket.wildcard for socket in sockets)
+        # The system prefers the socket of the very address: then others hear nothing.
+        rivals = {s.inode for s in sockets if s.inode not in ours and not (exact and s.wildcard)}
+        return self._holder(rivals) if rivals else None
+
+    @staticmethod
+    def _holder(sockets: set[str]) -> Listener:
+        for pid in _pids():
+            if sockets & socket_inodes(pid):
                 return Listener(pid, shlex.join(_cmdline(pid)))
         return Listener(None, "a process of another user")
 
@@ -202,32 +228,6 @@ def _nul_list(pid: int, name: str) -> list[bytes]:
 
 def _pids() -> list[int]:
     return sorted(int(name) for name in os.listdir(PROC) if name.isdigit())  # noqa: PTH208
-
-
-def _listening_inodes(port: int) -> Iterator[str]:
-    for table in ("tcp", "tcp6"):
-        try:
-            lines = (PROC / "net" / table).read_text().splitlines()[1:]
-        except OSError:
-            continue
-        for line in lines:
-            fields = line.split()
-            if fields[3] == TCP_LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
-                yield fields[9]
-
-
-def _socket_inodes(pid: int) -> Iterator[str]:
-    try:
-        descriptors = list((PROC / str(pid) / "fd").iterdir())
-    except OSError:
-        return
-    for descriptor in descriptors:
-        try:
-            target = str(descriptor.readlink())
-        except OSError:
-            continue
-        if target.startswith("socket:["):
-            yield target[len("socket:[") : -1]
 
 
 def _deliver(pid: int, number: int) -> None:

@@ -12,8 +12,10 @@ from typing import Any, Literal
 
 Json = dict[str, Any]
 ReplicaState = Literal["starting", "ready", "draining", "stopping", "backoff"]
-# Why waiting is no use: a stranger has the port, the command can't be run, it takes too long.
-Trouble = Literal["port", "command", "slow"]
+# What made a start fail, when that is known: a stranger has the port (`port`: it can't be another
+# one; `conflict`: the next start takes another one), the command can't be run, it takes too long,
+# the engine serves another model.
+Trouble = Literal["port", "conflict", "command", "slow", "model"]
 ROUTER_MARK = "@router"
 
 

@@ -2,7 +2,8 @@
 
 Used by apply, delete, status and the controller. A document that can't be read is never overwritten
 in silence: it is set aside under `NAME.unreadable` and said in an error or a warning. Only this
-module knows file names, through `render.Layout`.
+module knows file names, through `render.Layout`. The history keeps the newest 20 revisions; logs
+are bounded by the controller (`controller.upkeep`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from llmd_ctl.render import Layout
 Json = dict[str, Any]
 T = TypeVar("T")
 SECRET = 0o600
+KEPT_REVISIONS = 20
 
 
 class Unreadable(Exception):
@@ -93,6 +95,8 @@ class StateFolder:
         """Write history first: a revision that is desired can then always be looked up."""
         self._write(f"history/{desired.revision}.json", desired.to_json())
         self._write("desired.json", desired.to_json())
+        for old in self.revisions()[:-KEPT_REVISIONS]:
+            self.files.remove(self.path / "history" / f"{old}.json")
 
     def write_observed(self, observed: Observed) -> None:
         """Say what the controller sees."""

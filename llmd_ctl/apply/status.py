@@ -18,7 +18,7 @@ from llmd_ctl.apply.supervisor import Supervisor
 from llmd_ctl.errors import Problem
 from llmd_ctl.plan import Plan, PlannedModel, PlannedVariant
 from llmd_ctl.render import external_name
-from llmd_ctl.router.admin import RouterStatus
+from llmd_ctl.router.answer import RouterStatus
 
 Json = dict[str, Any]
 

@@ -1,7 +1,10 @@
 """The fleet's controller as seen by a command: is there one, start one, follow what it says.
 
 Used by `apply.py`, `delete.py` and `status.py`. It talks to the controller only through files and
-signals, so it does not matter who started it, or when.
+signals, so it does not matter who started it, or when. It matters for one thing: engines inherit
+the controller's environment (PATH, HF_HOME, HF_TOKEN, …). So an apply that has something to start
+puts a controller of its own in charge first: what starts from then on has the environment of the
+latest such apply, and nothing of it is written to disk. Replicas that run keep theirs.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ POLL_SECONDS = 0.1
 START_SECONDS = 30.0
 TAIL_LINES = 5
 MOST_STARTS = 5
+LEAVE_SECONDS = 5.0
+CONTROLLER = "llmd_ctl.controller"
 
 
 class Supervisor:
@@ -56,6 +61,22 @@ class Supervisor:
             self._start(done)
         elif retry:
             self._machine.processes.signal(process, None, signal.SIGHUP)
+
+    def renew(self) -> None:
+        """Put a controller with this command's environment in charge, whatever runs stays.
+
+        One that a person or a service manager runs (`llmd-ctl controller run`) is not replaced.
+        """
+        process = self.running()
+        if process is not None and CONTROLLER in process.cmdline:
+            clock, processes = self._machine.clock, self._machine.processes
+            kill_at = clock.monotonic() + LEAVE_SECONDS
+            processes.signal(process, None, signal.SIGTERM)
+            while processes.ended(process, None) is None:
+                if clock.monotonic() >= kill_at:  # it may be killed anywhere
+                    processes.signal(process, None, signal.SIGKILL)
+                clock.sleep(POLL_SECONDS)
+        self.ensure(retry=True)
 
     def seen_now(self) -> Observed | None:
         """What the live controller sees; None when none lives or it has said nothing yet."""
@@ -98,7 +119,7 @@ class Supervisor:
             self._python,
             "-P",  # the folder llmd-ctl was called from must not shadow its modules
             "-m",
-            "llmd_ctl.controller",
+            CONTROLLER,
             "--fleet",
             self._folder.fleet,
             "--state",

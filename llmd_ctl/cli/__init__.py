@@ -17,7 +17,9 @@ def main() -> None:
 
     try:
         from llmd_ctl.cli.boundary import report_bug, run
+        from llmd_ctl.cli.output import prepare
 
+        prepare()
         sys.excepthook = report_bug
         code = run(sys.argv[1:])
     except KeyboardInterrupt:

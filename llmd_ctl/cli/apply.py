@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from llmd_ctl.plan import Plan
 
 PENDING_EXIT = 2
+LONGEST_COMMAND = 20_000
 PlanOrFleet = Annotated[
     str, typer.Argument(metavar="F|plan.json", help="A fleet file, - or a plan file.")
 ]
@@ -43,7 +44,7 @@ def apply(
     """Make a fleet run; wait until it answers through the router."""
     from llmd_ctl.cli import output as door
     from llmd_ctl.cli.plan_view import changes_view, plan_document
-    from llmd_ctl.cli.planning import changes_of, plan_for
+    from llmd_ctl.cli.planning import changes_of, is_plan_file, plan_for
     from llmd_ctl.errors import UsageError, render_problem
 
     if detailed_exitcode and not dry_run:
@@ -52,6 +53,8 @@ def apply(
     changes = changes_of(planned)
     for warning in planned.warnings:
         door.note(render_problem(warning))
+    if is_plan_file(file):
+        _show_commands(planned, changes)
     if dry_run:
         if output is Format.text:
             door.show(changes_view(changes))
@@ -84,6 +87,22 @@ def run(planned: Plan, *, wait: bool = True) -> ApplyResult:
         )
 
 
+def _show_commands(planned: Plan, changes: Sequence[Change]) -> None:
+    """A plan file says itself what is run: nothing of it starts unseen."""
+    import shlex
+
+    from llmd_ctl.cli import output as door
+    from llmd_ctl.errors import printable
+
+    touched = {(change.model, change.variant) for change in changes}
+    for model in planned.models:
+        for variant in model.variants:
+            if variant.managed and (model.name, variant.name) in touched:
+                words = [*(f"{name}={value}" for name, value in variant.env.items())]
+                line = printable(shlex.join([*words, *variant.command]), LONGEST_COMMAND)
+                door.note(f"{model.name}/{variant.name} runs: {line}")
+
+
 def _announce(planned: Plan, changes: Sequence[Change], *, yes: bool) -> None:
     """Show what changes; ask before something that serves is taken away, if somebody can answer."""
     from llmd_ctl.cli import output as door
@@ -94,9 +113,10 @@ def _announce(planned: Plan, changes: Sequence[Change], *, yes: bool) -> None:
         door.note(f"Engines are SIMULATED at {planned.simulate.speed:g} × the planned speed.")
     for change in changes:
         what = "/".join(part for part in (change.model, change.variant) if part) or "fleet"
-        door.note(f"{change.kind} {what}: {'; '.join(change.reasons)}")
+        restarts = f" (restarts {change.restarts})" if change.restarts else ""
+        door.note(f"{change.kind} {what}{restarts}: {'; '.join(change.reasons)}")
     door.note(summary_line(planned))
-    takes_away = any(change.kind == "remove" or change.restarts for change in changes)
+    takes_away = any(change.takes_away for change in changes)
     if takes_away and not yes and door.can_ask() and not door.ask("Go on?"):
         raise Interrupted.of("LC6005", "nothing was changed", hint="")
 
@@ -121,7 +141,18 @@ def _print(planned: Plan, result: ApplyResult, form: Format) -> None:
             f"Revision {result.revision} of {planned.fleet} is desired; nobody waited for it."
         )
     else:
-        names = ", ".join(model.name for model in planned.models)
-        door.data(
-            f"Revision {result.revision} of {planned.fleet} serves {names} at {result.url}/v1"
-        )
+        door.data(served_line(planned, result.revision, result.url))
+
+
+def served_line(planned: Plan, revision: int, url: str) -> str:
+    """Whom a revision serves, and whom nobody serves because all its replicas are 0."""
+    served: list[str] = []
+    idle: list[str] = []
+    for model in planned.models:
+        runs = any(not variant.managed or variant.replicas for variant in model.variants)
+        (served if runs else idle).append(model.name)
+    head = f"Revision {revision} of {planned.fleet}"
+    if not served:
+        return f"{head} serves nobody: it has no replicas; its router is at {url}/v1"
+    rest = f"; nobody serves {', '.join(idle)} (no replicas)" if idle else ""
+    return f"{head} serves {', '.join(served)} at {url}/v1{rest}"

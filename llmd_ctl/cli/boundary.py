@@ -1,13 +1,16 @@
 """Where errors end: as text on stderr, as a document where one was asked for, and as a code.
 
 Called by `main` alone. A failure we foresaw is an `LlmdError` and is rendered; a command line that
-typer refuses becomes a `UsageError`; anything else is a bug of ours: one line on screen, the
+typer refuses becomes a `UsageError`; what the system refuses (a full disk, a folder that is none)
+is told with its path; anything else is a bug of ours: one line on screen, the
 traceback in a file. No verb catches errors in order to print them.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 import time
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +25,11 @@ if TYPE_CHECKING:
 
 PROGRAM = "llmd-ctl"
 INTERRUPTED_EXIT = 130
+# What any system may answer in ordinary life. Other errors of the system are unforeseen: bugs.
+REFUSALS = {
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOTDIR,
+    errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG, errno.EMFILE, errno.ENFILE,
+}  # fmt: skip
 
 
 def run(argv: list[str]) -> int:
@@ -35,6 +43,8 @@ def run(argv: list[str]) -> int:
         code = command().main(_spelled_out(argv), prog_name=PROGRAM, standalone_mode=False)
     except LlmdError as error:
         return _report(error, argv)
+    except OSError as error:
+        return _report(_refused(error), argv)
     except typer.Abort:
         return INTERRUPTED_EXIT
     except typer.TyperException as error:
@@ -58,6 +68,26 @@ def _usage_problem(error: typer.TyperException) -> Problem:
     context = getattr(error, "ctx", None)
     hint = f"See `{context.command_path} --help`." if context else None
     return Problem("LC6001", message.strip().rstrip(".") or "the command line is wrong", hint=hint)
+
+
+def _refused(error: OSError) -> LlmdError:
+    """Turn what the system refused into an error of ours; raises `error` when it is our doing."""
+    from llmd_ctl.errors import LlmdError
+
+    if error.errno not in REFUSALS:
+        raise error
+    if error.filename is None:  # help and usage are not written by `output`
+        output.discard(sys.stdout)
+    what = f"{os.fsdecode(error.filename)} cannot be used" if error.filename else "cannot write"
+    return LlmdError.of("LC6009", f"{what}: {error.strerror}", hint=_remedy(error))
+
+
+def _remedy(error: OSError) -> str | None:
+    """The state folder's own remedy; None, the code's, for anything else."""
+    folder = os.environ.get("XDG_STATE_HOME")
+    if folder and str(error.filename).startswith(folder):
+        return "Set XDG_STATE_HOME to a folder that you can write, with room on its disk."
+    return None
 
 
 def _report(error: LlmdError, argv: list[str]) -> int:
@@ -91,15 +121,16 @@ def report_bug(
     import traceback
 
     text = "".join(traceback.format_exception(kind, error, trace))
-    where = _bug_file()
+    file = _bug_file()
+    place = f"in {file}"
     try:
-        where.parent.mkdir(parents=True, exist_ok=True)
-        where.write_text(text, "utf-8")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
     except OSError:
         output.note(text)
-        where = Path("above")
+        place = "above"
     output.note(f"error[LC6000]: this is a bug in llmd-ctl: {kind.__name__}: {str(error)[:200]}")
-    output.note(f"  The traceback is in {where}. Please report it together with the command.")
+    output.note(f"  The traceback is {place}. Please report it together with the command.")
 
 
 def _bug_file() -> Path:

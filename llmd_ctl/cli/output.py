@@ -1,22 +1,27 @@
 """The one door to the terminal: data on stdout, all else on stderr.
 
-Called by every verb; the only module that prints. A reader that went away (`| head`) is no error:
-what is left is dropped and the verb goes on. Colour and width are rich's business, and it honours
-NO_COLOR; text that is piped is plain and wide.
+Called by every verb; the only module that prints. A reader that went away (`| head`) is no error,
+nor is a stream that was closed: what is left is dropped and the verb goes on. Data that can't be
+written for another reason (a full disk) is an error with a code. Colour and width are rich's
+business, and it honours NO_COLOR; text that is piped is plain and wide.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from codecs import lookup
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 PIPED_WIDTH = 160
+STDERR = 2
 
 
 class Format(StrEnum):
@@ -36,6 +41,23 @@ class ReportFormat(StrEnum):
     sarif = "sarif"
 
 
+def prepare() -> None:
+    """Make all three streams usable, whatever the command was started with.
+
+    A closed descriptor is opened on nothing, so that no file that is opened later takes its number.
+    What an encoding does not have is written as `?`.
+    """
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        os.set_inheritable(opened, True)  # noqa: FBT003
+    os.close(opened)
+    sys.stdin = sys.stdin or open(0, encoding="utf-8")  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(STDERR, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def data(text: str) -> None:
     """Write a line of data on stdout."""
     _write(sys.stdout, text)
@@ -52,6 +74,10 @@ def document(content: Mapping[str, Any], form: Format | ReportFormat) -> None:
         import yaml
 
         data(yaml.dump(content, Dumper=yaml.CSafeDumper, sort_keys=False, width=100).rstrip())
+    elif lookup(sys.stdout.encoding).name != "utf-8":
+        import json
+
+        data(json.dumps(content, indent=2))  # in ASCII: nothing of a document may become a `?`
     else:
         from pydantic_core import to_json  # a plan of fifty models: a tenth of json's time
 
@@ -61,12 +87,10 @@ def document(content: Mapping[str, Any], form: Format | ReportFormat) -> None:
 def show(items: Iterable[RenderableType]) -> None:
     """Write tables and text on stdout."""
     console = make_console(sys.stdout)
-    try:
+    with _writing(sys.stdout):
         for item in items:
             console.print(item)
         sys.stdout.flush()
-    except BrokenPipeError:
-        _discard(sys.stdout)
 
 
 def make_console(stream: TextIO) -> Console:
@@ -96,15 +120,27 @@ def ask(question: str) -> bool:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    try:
+    with _writing(stream):
         stream.write(text + "\n")
         stream.flush()
+
+
+@contextmanager
+def _writing(stream: TextIO) -> Iterator[None]:
+    """Raises `LlmdError` for data that can't be written; notes that can't be are dropped."""
+    try:
+        yield
     except BrokenPipeError:
-        _discard(stream)
-    except UnicodeEncodeError:
-        stream.write(text.encode("ascii", "backslashreplace").decode() + "\n")
+        discard(stream)
+    except OSError as error:
+        discard(stream)
+        if stream is sys.stdout:
+            from llmd_ctl.errors import LlmdError
+
+            message = f"standard output cannot be written: {error.strerror}"
+            raise LlmdError.of("LC6008", message) from error
 
 
-def _discard(stream: TextIO) -> None:
+def discard(stream: TextIO) -> None:
     """Send what is still buffered, and all that follows, nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from llmd_ctl.errors import SpecInvalid
 from llmd_ctl.plan import Fit, Plan, PlannedModel, PlannedVariant
+from llmd_ctl.plan.check import unusable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -183,11 +185,17 @@ def changes_view(changes: Sequence[Change]) -> Iterator[RenderableType]:
 def summary_line(plan: Plan) -> str:
     """The fleet in one line."""
     summary = plan.summary
+    variants = [variant for model in plan.models for variant in model.variants]
+    outside = [variant for variant in variants if not variant.managed]
     price = "price not known"
-    if summary.price_per_hour is not None:
+    if variants and len(outside) == len(variants):
+        price = "nothing is priced (all of it runs already)"
+    elif summary.price_per_hour is not None:
         price = f"${summary.price_per_hour:.2f}/h"
     elif summary.unpriced:
         price = f"price not known ({', '.join(summary.unpriced)} without one)"
+    if outside and len(outside) < len(variants):
+        price += " without what runs already"
     fits = "fits" if summary.fits else "does not fit"
     replicas = _count(summary.replicas, "replica")
     return f"{fits}: {replicas} on {_count(summary.devices, 'device')}, {price}"
@@ -210,4 +218,8 @@ def plan_from_document(document: dict[str, Any]) -> Plan:
     body = {key: value for key, value in document.items() if key != "changes"}
     if isinstance(summary, dict):
         body["summary"] = {key: value for key, value in summary.items() if key != "changes"}
-    return Plan.from_json(body)
+    plan = Plan.from_json(body)
+    problems = unusable(plan)
+    if problems:
+        raise SpecInvalid(problems)
+    return plan

@@ -8,21 +8,24 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from llmd_ctl.errors import Problem, SpecInvalid, UsageError
 
 if TYPE_CHECKING:
     from llmd_ctl.apply.changes import Change
     from llmd_ctl.apply.machine import Machine
+    from llmd_ctl.apply.records import Observed
     from llmd_ctl.apply.state import StateFolder
     from llmd_ctl.plan import Plan
     from llmd_ctl.profiles import Catalog
     from llmd_ctl.spec import LoadedFleet
 
+T = TypeVar("T")
 FASTEST, SLOWEST = 1000.0, 0.0001
 LARGEST_PLAN = 64 * 1024 * 1024
 
@@ -83,13 +86,18 @@ def read_plan_file(source: str) -> Plan | None:
         return None
     try:
         document: Any = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SpecInvalid.of("LC3001", f"{source} is no JSON: {error}") from error
     if isinstance(document, dict) and "apiVersion" in document:
         return None
     if not isinstance(document, dict):
         raise SpecInvalid.of("LC3001", f"{source} is not a plan", found=type(document).__name__)
     return plan_from_document(document)
+
+
+def is_plan_file(source: str) -> bool:
+    """Whether `plan_for` reads a plan there, and not a fleet."""
+    return source != "-" and read_plan_file(source) is not None
 
 
 def plan_for(source: str, simulate: str | None) -> Plan:
@@ -104,10 +112,12 @@ def plan_for(source: str, simulate: str | None) -> Plan:
 
 
 def folder_of(fleet: str) -> StateFolder:
-    """The state folder of a fleet by name."""
+    """The state folder of a fleet by name. Raises `UsageError` for what is no name: no path is."""
     from llmd_ctl.apply.files import RealFiles
     from llmd_ctl.apply.state import StateFolder
 
+    if not _is_name(fleet):
+        raise UsageError.of("LC6006", "this is no name of a fleet", found=fleet)
     return StateFolder.of(fleet, RealFiles())
 
 
@@ -141,7 +151,14 @@ def known_fleets() -> list[str]:
     from llmd_ctl.apply.state import state_root
 
     root = state_root(os.environ)
-    return sorted(path.parent.name for path in root.glob("*/desired.json"))
+    names = (path.parent.name for path in root.glob("*/desired.json"))
+    return sorted(name for name in names if _is_name(name))
+
+
+def _is_name(fleet: str) -> bool:
+    from llmd_ctl.spec.fields import DNS_LABEL
+
+    return DNS_LABEL.fullmatch(fleet) is not None
 
 
 @contextmanager
@@ -164,21 +181,44 @@ def changes_of(plan: Plan) -> tuple[Change, ...]:
     """What applying a plan would change, by what is desired and what runs. Changes nothing."""
     from llmd_ctl.apply.apply import desired_plan
     from llmd_ctl.apply.changes import compare
-    from llmd_ctl.apply.state import Unreadable
-    from llmd_ctl.errors import ApplyFailed
 
     folder = folder_of(plan.fleet)
+    desired, observed = _readable(folder.desired), _readable(folder.observed)
+    before = desired_plan(desired.content)
+    if desired.content is not None and desired.content.plan is not None and before is None:
+        _warn_unreadable(f"{folder.path / 'desired.json'} holds no plan that can be read")
+    return compare(before, plan, _running(observed.content) if observed.known else None)
+
+
+@dataclass(frozen=True)
+class _Found(Generic[T]):
+    """A document of the state folder. Not known: it is there and can't be read."""
+
+    content: T | None
+    known: bool = True
+
+
+def _readable(read: Callable[[], T | None]) -> _Found[T]:
+    """For a preview a document that can't be read says nothing; `apply` sets it aside."""
+    from llmd_ctl.apply.state import Unreadable
+
     try:
-        desired = folder.desired()
-        observed = folder.observed()
+        return _Found(read())
     except Unreadable as error:
-        hint = "Apply the fleet: what cannot be read is kept under another name."
-        raise ApplyFailed([Problem("LC4002", str(error), hint=hint)]) from error
-    running = _running(observed)
-    return compare(desired_plan(desired), plan, running)
+        _warn_unreadable(str(error))
+        return _Found(None, known=False)
 
 
-def _running(observed: Any) -> frozenset[str]:
+def _warn_unreadable(message: str) -> None:
+    from llmd_ctl.cli import output
+    from llmd_ctl.errors import render_problem
+
+    hint = "What is shown leaves out what it said. Apply keeps it under another name and goes on."
+    output.note(render_problem(Problem("LC4002", message, hint=hint, severity="warning")))
+
+
+def _running(observed: Observed | None) -> frozenset[str]:
+    """The replicas whose processes are alive."""
     from llmd_ctl.apply.process import RealProcesses
 
     processes = RealProcesses()

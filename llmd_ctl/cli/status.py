@@ -1,12 +1,13 @@
 """`llmd-ctl status [F]`: what is desired, what runs, what the router sees. Changes nothing.
 
-Without F: every fleet of this machine. Exits 1 when a fleet is not as desired.
+Without F: every fleet of this machine that is not deleted. Exits 1 when a fleet is not as desired.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,7 +38,7 @@ def status(
     names = [fleet_name(fleet)] if fleet is not None else known_fleets()
     if watch:
         _watch(names, output, alone=fleet is not None)
-    found = [status_of(name) for name in names]
+    found = _all(names, alone=fleet is not None)
     _write(found, output, alone=fleet is not None)
     return 0 if all(one.converged for one in found) else 1
 
@@ -53,7 +54,19 @@ def status_of(name: str) -> FleetStatus:
     if found is None:
         message = "no fleet of this name was applied here"
         raise UsageError.of("LC6006", message, found=name, allowed=known_fleets())
-    return found
+    return replace(found, converged=found.converged and not endpoints_missing(found))
+
+
+def endpoints_missing(found: FleetStatus) -> int:
+    """Endpoints that are wished for and take no requests, external ones among them."""
+    variants = [variant for model in found.models for variant in model.variants]
+    return sum(max(0, variant.desired - variant.ready) for variant in variants)
+
+
+def _all(names: list[str], *, alone: bool) -> list[FleetStatus]:
+    """The status of each; a fleet that is deleted to the end is told only when it is asked for."""
+    found = [status_of(name) for name in names]
+    return [one for one in found if alone or not (one.deleted and one.controller == "ended")]
 
 
 def _watch(names: list[str], form: Format, *, alone: bool) -> None:
@@ -63,7 +76,7 @@ def _watch(names: list[str], form: Format, *, alone: bool) -> None:
     last: list[Any] = []
     try:
         while True:
-            found = [status_of(name) for name in names]
+            found = _all(names, alone=alone)
             documents = [one.to_json() for one in found]
             if documents != last:
                 _write(found, form, alone=alone)
@@ -89,7 +102,7 @@ def _write(found: list[FleetStatus], form: Format, *, alone: bool) -> None:
         for problem in one.problems:
             door.note(render_problem(problem))
     if not found:
-        door.note("No fleet was applied on this machine yet.")
+        door.note("No fleet is applied on this machine.")
 
 
 def status_view(found: FleetStatus) -> Iterator[RenderableType]:
@@ -99,6 +112,9 @@ def status_view(found: FleetStatus) -> Iterator[RenderableType]:
     from rich.text import Text
 
     state = "deleted" if found.deleted else "as desired" if found.converged else "not as desired"
+    missing = endpoints_missing(found)
+    if missing:
+        state += f" ({missing} {'endpoint is' if missing == 1 else 'endpoints are'} not ready)"
     where = (
         f"router {found.router_url}/v1 ({found.router_state})" if found.router_url else "no router"
     )

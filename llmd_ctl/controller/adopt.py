@@ -40,7 +40,7 @@ def adopt(
         name: _choose(machine, name, record.process, marked) for name, record in records.items()
     }
     planned = {spec.name: spec for spec in specs}
-    kept = [_kept(machine, record, chosen[name]) for name, record in records.items()]
+    kept = [_kept(machine, record, chosen[name], marked) for name, record in records.items()]
     for name in planned.keys() - records.keys():
         found = _choose(machine, name, None, marked)
         if found is not None:
@@ -67,12 +67,15 @@ def _choose(
     return min(found, key=lambda process: process.start_time, default=None)
 
 
-def _kept(machine: Machine, record: ReplicaRecord, process: ProcessId | None) -> ReplicaRecord:
+def _kept(
+    machine: Machine, record: ReplicaRecord, process: ProcessId | None, marked: Sequence[Marked]
+) -> ReplicaRecord:
     if process is None or process == record.process:
         return record  # a recorded process that is dead is noticed, and said, by the first tick
     return replace(
         record,
         state="starting",
+        port=_port(process, marked),  # it may have got another one since the record was written
         process=process,
         since=machine.clock.wall(),
         reason="found running",
@@ -86,16 +89,19 @@ def _unrecorded(
     revision: int,
     machine: Machine,
 ) -> ReplicaRecord:
-    port = next(item.port for item in marked if item.process == process)
     return ReplicaRecord(
         name=spec.name,
         model=spec.model,
         variant=spec.variant,
         index=spec.index,
-        port=port,
+        port=_port(process, marked),
         revision=revision,
         state="starting",
         since=machine.clock.wall(),
         reason="found running",
         process=process,
     )
+
+
+def _port(process: ProcessId, marked: Sequence[Marked]) -> int:
+    return next(item.port for item in marked if item.process == process)

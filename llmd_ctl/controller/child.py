@@ -7,10 +7,9 @@ never signals a process that isn't the one it started or adopted.
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from llmd_ctl.apply.machine import CannotSpawn, Launch, Machine
+from llmd_ctl.apply.machine import CannotSpawn, Launch, Listener, Machine
 from llmd_ctl.apply.records import ProcessId, Trouble
 from llmd_ctl.apply.state import StateFolder
 
@@ -20,7 +19,9 @@ class Limits:
     """How patient the controller is, in seconds.
 
     `drain_seconds` equals the router's own default: longer streams would be cut there anyway.
-    After `stable_seconds` up, earlier failures no longer count.
+    After `stable_seconds` up, earlier failures no longer count. `misnamed_seconds`: an engine that
+    answers knows its name, but the answer may be of one that is just going. The `port_…` times are
+    the pauses between two looks at who listens on a replica's port, which may read all of /proc.
     """
 
     interval_seconds: float = 0.2
@@ -29,6 +30,9 @@ class Limits:
     stable_seconds: float = 120.0
     backoff_first_seconds: float = 1.0
     backoff_most_seconds: float = 60.0
+    misnamed_seconds: float = 5.0
+    port_starting_seconds: float = 2.0
+    port_ready_seconds: float = 30.0
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,7 @@ class Yard:
 class Child:
     """A process with its failures. `mark` is its name in the environment marker.
 
-    `trouble`: what is wrong will hardly pass by itself, so nobody should wait for it; it is tried
-    again all the same.
+    `trouble` says what is wrong, for those who wait; whatever it is, it is tried again.
     """
 
     def __init__(self, mark: str, yard: Yard, process: ProcessId | None = None) -> None:
@@ -57,24 +60,14 @@ class Child:
         self.retry_at = 0.0
         self._yard = yard
         self._kill_at: float | None = None
-        self._verdict: str | None = None
+        self._verdict: tuple[str, Trouble] | None = None
 
-    def start(self, now: float, launch: Launch, ports: Sequence[int]) -> bool:
-        """Start it unless something of its own is still dying or a stranger has its port."""
-        processes = self._yard.machine.processes
-        if self._sweep():
-            return False
-        for port in ports:
-            listener = processes.listener(port)
-            if listener is not None:
-                who = f"pid {listener.pid} ({listener.command})" if listener.pid else "another user"
-                reason = f"port {port} is taken by {who}, which this fleet did not start"
-                self._fail(now, reason, "port")
-                return False
+    def start(self, now: float, launch: Launch) -> bool:
+        """Start it, after `sweep`."""
         try:
-            self.process = processes.spawn(launch)
+            self.process = self._yard.machine.processes.spawn(launch)
         except CannotSpawn as error:
-            self._fail(now, f"can't start: {error}", "command")
+            self.fail(now, f"can't start: {error}", "command")
             return False
         self.trouble = None
         self._kill_at = None
@@ -90,13 +83,13 @@ class Child:
         if end is None:
             return False
         self.process = None
-        self._fail(now, self._verdict or end, "slow" if self._verdict else None)
+        self.fail(now, *(self._verdict or (end, None)))
         return True
 
-    def condemn(self, now: float, verdict: str) -> None:
+    def condemn(self, verdict: str, trouble: Trouble) -> None:
         """Kill it for a reason that is better than "killed by SIGKILL"."""
         if self.process is not None and self._verdict is None:
-            self._verdict = verdict
+            self._verdict = (verdict, trouble)
             self._signal(signal.SIGKILL)
 
     def stopped(self, now: float) -> bool:
@@ -115,7 +108,7 @@ class Child:
 
     def cleared(self, now: float) -> bool:
         """As `stopped`; True once its workers are gone as well."""
-        return self.stopped(now) and not self._sweep()
+        return self.stopped(now) and not self.sweep()
 
     def hang_up(self) -> None:
         """Ask it to read its configuration again."""
@@ -129,11 +122,7 @@ class Child:
         """Don't wait for the back-off to pass."""
         self.retry_at = min(self.retry_at, now)
 
-    def _signal(self, number: int) -> None:
-        if self.process is not None:
-            self._yard.machine.processes.signal(self.process, self.mark, number)
-
-    def _sweep(self) -> bool:
+    def sweep(self) -> bool:
         """Kill what an earlier process of this name left behind; True if there was something."""
         processes = self._yard.machine.processes
         left = [
@@ -145,10 +134,21 @@ class Child:
             processes.signal(found.process, self.mark, signal.SIGKILL)
         return bool(left)
 
-    def _fail(self, now: float, reason: str, trouble: Trouble | None) -> None:
+    def fail(self, now: float, reason: str, trouble: Trouble | None) -> None:
+        """Count a failure and set the time of the next start."""
         limits = self._yard.limits
         wait = limits.backoff_first_seconds * 2.0 ** min(self.failures, 30)
         self.failures += 1
         self.reason = reason
         self.trouble = trouble
         self.retry_at = now + min(wait, limits.backoff_most_seconds)
+
+    def _signal(self, number: int) -> None:
+        if self.process is not None:
+            self._yard.machine.processes.signal(self.process, self.mark, number)
+
+
+def taken(port: int, stranger: Listener) -> str:
+    """What is said of a port that somebody else listens on."""
+    who = f"pid {stranger.pid} ({stranger.command})" if stranger.pid else "another user's process"
+    return f"port {port} is taken by {who}, which this fleet did not start"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from llmd_ctl.apply.address import FIRST_ENGINE, ROUTER_ADMIN, ROUTER_DATA, NoPort, PortBook
+from llmd_ctl.apply.address import ROUTER_ADMIN, ROUTER_DATA, NoPort, PortBook
 from llmd_ctl.apply.records import Observed
 from llmd_ctl.apply.state import Unreadable
 from llmd_ctl.controller.adopt import adopt
@@ -17,13 +17,11 @@ from llmd_ctl.controller.child import Child, Yard
 from llmd_ctl.controller.decide import LEAVING, decide
 from llmd_ctl.controller.replica import Replica
 from llmd_ctl.controller.router import RouterChild
+from llmd_ctl.controller.upkeep import Upkeep
 from llmd_ctl.controller.wish import Wish, leaving_variants, read_wish
 from llmd_ctl.plan import Plan
 from llmd_ctl.render import ReplicaSpec, RouterPlace, render_replicas, render_router
-from llmd_ctl.router.admin import RouterStatus
-
-LOG_BYTES = 16 * 1024 * 1024
-LOG_CHECK_SECONDS = 10.0
+from llmd_ctl.router.answer import RouterStatus
 
 
 class Controller:
@@ -40,7 +38,7 @@ class Controller:
         self._written_replicas: bytes | None = None
         self._written_observed: Observed | None = None
         self._configured: tuple[Wish, frozenset[tuple[str, str]]] | None = None
-        self._logs_checked = 0.0
+        self._upkeep = Upkeep(self._folder)
         self._replicas: list[Replica] = []
         self._strays: list[Child] = []
         self._ports = PortBook.open(self._folder, yard.machine)
@@ -62,7 +60,7 @@ class Controller:
         done = self._wish.deleted and not self._replicas and self._finish(now)
         self._write_replicas()
         self._write_observed("running", done=done)
-        self._bound_logs(now)
+        self._upkeep.advance(now, {replica.record.name for replica in self._replicas})
         return not done
 
     def retry(self) -> None:
@@ -94,7 +92,8 @@ class Controller:
         found = adopt(self._folder, machine, observed, self._wish.specs, self._wish.revision)
         specs = {spec.name: spec for spec in self._wish.specs}
         self._replicas = [
-            Replica(record, specs.get(record.name), self._yard) for record in found.replicas
+            Replica(record, specs.get(record.name), self._yard, self._ports)
+            for record in found.replicas
         ]
         self._strays = [Child(stray.replica, self._yard, stray.process) for stray in found.strays]
         self._ports.keep({record.name: record.port for record in found.replicas}, specs)
@@ -146,12 +145,13 @@ class Controller:
 
     def _add(self, spec: ReplicaSpec) -> None:
         try:
-            port = self._ports.claim(spec.name, FIRST_ENGINE)
+            port = self._ports.claim_engine(spec.name)
         except NoPort as error:
             self._problems.append(f"{spec.name}: {error}")
             return
         if port is not None:
-            self._replicas.append(Replica.planned(spec, port, self._wish.revision, self._yard))
+            revision = self._wish.revision
+            self._replicas.append(Replica.planned(spec, port, revision, self._yard, self._ports))
 
     def _finish(self, now: float) -> bool:
         """The end of a delete: the router, then what is only of use while something runs."""
@@ -211,12 +211,3 @@ class Controller:
         return (
             replica.record.state == "ready" and endpoint is not None and endpoint.state == "ready"
         )
-
-    def _bound_logs(self, now: float) -> None:
-        if now - self._logs_checked < LOG_CHECK_SECONDS:
-            return
-        self._logs_checked = now
-        logs = self._folder.path / "logs"
-        for name in self._files.list(logs):
-            if name.endswith(".log"):
-                self._files.bound(logs / name, LOG_BYTES)

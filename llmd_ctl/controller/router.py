@@ -11,8 +11,8 @@ import secrets
 from pathlib import Path
 
 from llmd_ctl.apply.address import (
-    FIRST_ADMIN,
-    FIRST_DATA,
+    ADMIN_PORTS,
+    DATA_PORTS,
     ROUTER_ADMIN,
     ROUTER_DATA,
     PortBook,
@@ -25,9 +25,9 @@ from llmd_ctl.apply.machine import (
     Launch,
 )
 from llmd_ctl.apply.records import ROUTER_MARK, ProcessId, ReplicaRecord, RouterRecord
-from llmd_ctl.controller.child import Child, Yard
+from llmd_ctl.controller.child import Child, Yard, taken
 from llmd_ctl.render import RouterPlace
-from llmd_ctl.router.admin import RouterStatus
+from llmd_ctl.router.answer import RouterStatus
 
 log = logging.getLogger("llmd_ctl.controller")
 KEY_BYTES = 24
@@ -51,8 +51,8 @@ class RouterChild:
     def find_place(self, ports: PortBook) -> RouterPlace | None:
         """The router's ports, chosen once; None while another fleet chooses."""
         if self.place is None:
-            data = ports.claim(ROUTER_DATA, FIRST_DATA)
-            admin = ports.claim(ROUTER_ADMIN, FIRST_ADMIN)
+            data = ports.claim(ROUTER_DATA, DATA_PORTS)
+            admin = ports.claim(ROUTER_ADMIN, ADMIN_PORTS)
             if data is not None and admin is not None:
                 self.place = RouterPlace(data, admin)
         return self.place
@@ -127,7 +127,7 @@ class RouterChild:
         )
 
     def _start(self, now: float, place: RouterPlace) -> None:
-        if now < self._child.retry_at:
+        if now < self._child.retry_at or self._child.sweep():
             return
         layout = self._yard.folder.layout
         launch = Launch(
@@ -147,7 +147,14 @@ class RouterChild:
             },
             log=Path(layout.log("router")),
         )
-        started = self._child.start(now, launch, (place.data_port, place.admin_port))
+        # People have its address: it waits for its own ports and never takes others.
+        for port in (place.data_port, place.admin_port):
+            stranger = self._yard.machine.processes.listener(port)
+            if stranger is not None:
+                self._child.fail(now, taken(port, stranger), "port")
+                self._enter(now, "backoff")
+                return
+        started = self._child.start(now, launch)
         self._enter(now, "starting" if started else "backoff")
 
     def _look(self, now: float, place: RouterPlace) -> None:
@@ -158,7 +165,7 @@ class RouterChild:
             elif now - self._since >= self._yard.limits.stable_seconds:
                 self._child.forgive()
         elif self._state == "starting" and now - self._since >= STARTUP_SECONDS:
-            self._child.condemn(now, f"did not answer within {STARTUP_SECONDS:g} s")
+            self._child.condemn(f"did not answer within {STARTUP_SECONDS:g} s", "slow")
 
     def _enter(self, now: float, state: str) -> None:
         if state != self._state:

@@ -53,22 +53,22 @@ def read_wish(folder: StateFolder, present: Wish, python: str) -> Wish:
 def leaving_variants(
     folder: StateFolder, plan: Plan, records: Sequence[ReplicaRecord]
 ) -> list[tuple[PlannedModel, PlannedVariant]]:
-    """Variants that are no longer planned but still have replicas, as they were planned once."""
+    """Variants that are no longer planned but still have replicas, as they were planned last.
+
+    Not as in the revision that started a replica: the history may not go back so far.
+    """
     planned = {(model.name, variant.name) for model in plan.models for variant in model.variants}
-    leaving = {
-        (record.model, record.variant): record.revision
-        for record in records
-        if (record.model, record.variant) not in planned
-    }
-    found = []
-    for (model_name, variant_name), revision in sorted(leaving.items()):
+    leaving = {(record.model, record.variant) for record in records} - planned
+    found: dict[tuple[str, str], tuple[PlannedModel, PlannedVariant]] = {}
+    for revision in reversed(folder.revisions() if leaving else []):
         past = _past_plan(folder, revision)
         for model in past.models if past else ():
-            if model.name == model_name:
-                found += [
-                    (model, variant) for variant in model.variants if variant.name == variant_name
-                ]
-    return found
+            for variant in model.variants:
+                if (model.name, variant.name) in leaving:
+                    found.setdefault((model.name, variant.name), (model, variant))
+        if leaving == found.keys():
+            break
+    return [found[slot] for slot in sorted(found)]
 
 
 def _parsed(folder: StateFolder, content: bytes | None, desired: Desired, python: str) -> Wish:

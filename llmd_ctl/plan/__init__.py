@@ -5,10 +5,13 @@
     settings    who decides each engine flag;  flags: checked against the engine's own table
     sizing      how a replica is split so that it fits;  parallel: what is legal
     fit         the memory of one device, and the verdict;  memory: the formulas under it
+    context     how long a context may be, in words
     measure     how fast it is, by perf, from facts;  scene: what the parts hand each other
     facts       the numbers that `perf`, the router and the simulated engine work with
     command     argv and environment of a replica;  stock: inventory, this machine, prices
-    records     what a plan says;  codec: its JSON;  observed: what the caller saw
+    records     what a plan says;  codec: its JSON;  check: what a plan file may not say
+    observed    what the caller saw
+    service     which percentile of a service level is placed by, and what of it does nothing
     report      every problem, placed
 
 Called by `render`, `apply`, `controller` and `cli`. Pure: reads no file, clock or environment.

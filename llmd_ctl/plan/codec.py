@@ -17,6 +17,8 @@ from pydantic.alias_generators import to_camel
 from llmd_ctl.errors import Problem, SpecInvalid
 
 T = TypeVar("T")
+LARGEST = 2**63 - 1
+GUESS = "didYouMean"  # of a problem: it follows from the rest
 
 
 class _WrongShapeError(Exception):
@@ -87,7 +89,8 @@ def _value(hint: Any, value: Any, at: str) -> Any:
         _checked(value, isinstance(value, Mapping), at, "a map")
         return {key: _value(args[1], item, f"{at}.{key}") for key, item in value.items()}
     if hint is Problem:
-        return Problem.from_json(_checked(value, isinstance(value, Mapping), at, "a problem"))
+        _checked(value, isinstance(value, Mapping), at, "a problem")
+        return _record(Problem, {k: v for k, v in value.items() if k != GUESS}, at)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return _record(hint, value, at)
     return _scalar(hint, value, at)
@@ -99,13 +102,21 @@ def _union(args: tuple[Any, ...], value: Any, at: str) -> Any:
     kinds = [hint for hint in args if hint is not type(None)]
     if len(kinds) == 1:
         return _value(kinds[0], value, at)
+    _finite(value, at)
     return _checked(value, type(value) in kinds, at, "text, a number, true or false")
 
 
 def _scalar(hint: Any, value: Any, at: str) -> Any:
+    _finite(value, at)
     if hint is float and type(value) is int:
         return float(value)
     return _checked(value, type(value) is hint, at, hint)
+
+
+def _finite(value: Any, at: str) -> None:
+    """JSON's numbers have no bounds; those of a plan go on to programs that have."""
+    number = type(value) in {int, float}
+    _checked(value, not number or abs(value) <= LARGEST, at, "an ordinary number")
 
 
 def _checked(value: Any, allowed: object, at: str, wanted: Any) -> Any:

@@ -65,7 +65,12 @@ def choose(
     version = ref.version or (engine.spec.version if engine.spec.stands_for else on.version)
     if ref.version and on.version and ref.version != on.version:
         message = f"{on.package} goes with {engine.name} {on.version}, not {ref.version}"
-        report.warn("LC3021", message, path, hint=f"Leave the version out for {accelerator.name}.")
+        report.warn(
+            "LC3021",
+            message,
+            (*path, "version"),
+            hint=f"Leave the version out for {accelerator.name}.",
+        )
     return Chosen(
         engine,
         on,
@@ -96,7 +101,7 @@ def _engine(
         known = {n.partition("@")[2] for n in unknown.known if n.startswith(f"{ref.name}@")}
         message = f"{ref.name} {ref.version} is not known"
         report.add(
-            "LC2011", message, path,
+            "LC2011", message, (*path, "version"),
             found=ref.version, allowed=sorted(known if own is None else {*known, own}),
             hint="Use a known version, or give an EngineProfile that extends "
             f"{ref.name} and says version: {ref.version}.",

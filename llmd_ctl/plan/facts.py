@@ -29,6 +29,7 @@ NEAREST = {
 }
 # Packed weights that are unpacked to the activations' dtype unless the device computes with fp4.
 UNPACKED = {"mxfp4": "fp4", "int4": "int4"}
+COMPUTING = "computing speed"
 COLLECTIVES_PER_LAYER = 2  # after attention and after the feed-forward
 
 
@@ -113,7 +114,9 @@ def _rates(replica: Replica) -> Rates:
             number = figures.get(name)
             if number is not None and number.value is not None:
                 if name != dtype:
-                    notes.append(f"{what} of {dtype} is not known: that of {name} is taken")
+                    flatters = dtype == "fp32" and what == COMPUTING
+                    note = f"{what} of {dtype} is not known: that of {name} is taken"
+                    notes.append(f"{note}, which is too fast" if flatters else note)
                 numbers.append(number)
                 return number
         raise ValueError(f"{what} is known for no dtype")
@@ -123,9 +126,11 @@ def _rates(replica: Replica) -> Rates:
     scale = replica.cores if spec.host else 1
     bandwidth = spec.memory_bandwidth.known
     weight = pick(dict(spec.efficiency.weight), shape.weight_dtype, "speed of reading weights")
-    peak = pick(flops, compute, "computing speed").known * scale
+    peak = pick(flops, compute, COMPUTING).known * scale
     reached = pick(dict(spec.efficiency.gemm), compute, "share of the computing speed").known
-    half = pick(flops, "bf16", "computing speed").known * scale
+    # A profile's share of attention is one of bf16; a host's was measured whatever the dtype.
+    slow = shape.dtype == "fp32" and not spec.host
+    half = pick(flops, "fp32" if slow else "bf16", COMPUTING).known * scale
     return Rates(
         weight_bandwidth=bandwidth * weight.known,
         kv_bandwidth=bandwidth * spec.efficiency.kv.known,

@@ -42,6 +42,7 @@ class Load:
     kv_element_bytes: int
     kv_bytes_limit: int | None = None  # as told; None: all that is left
     kv_bytes_default: int | None = None  # a host's modest limit when nothing was told
+    window_kv_whole: bool = False  # the engine keeps KV that sliding windows have left behind
 
 
 def kv_tokens(fit: Fit) -> int:
@@ -69,6 +70,8 @@ def bytes_left(fit: Fit) -> int:
 def fit_of(shape: ModelShape, parallel: Parallel, device: Device, load: Load) -> Fit:
     """Do the arithmetic for one device of a replica."""
     kv = memory.kv_bytes(shape, parallel, load.kv_element_bytes, stages=parallel.pipeline)
+    if load.window_kv_whole:
+        kv = memory.KvBytes(kv.full + kv.window, 0)
     window = memory.window_tokens_per_request(shape, load.block_size)
     reserve = device.reserve_bytes
     if parallel.devices > 1:

@@ -34,6 +34,11 @@ class Given:
     words: tuple[str, ...]
     path: Path
 
+    @property
+    def base(self) -> str:
+        """The flag of the engine's table: without what follows a dot, a key of its JSON value."""
+        return self.flag.partition(".")[0]
+
 
 def written(flag: str, known: Flag | None, value: Scalar) -> tuple[str, ...]:
     """Return a flag and its value as words of a command line; none for a flag that is off."""
@@ -120,7 +125,10 @@ class FlagReader:
             )
             return taken, None
         dotted = "." in name
-        if not dotted and not all(self._parses(flag, known, text, here) for text in values):
+        places = [here] if equals else [(*path, at + 1 + n) for n in range(len(values))]
+        if not dotted and not all(
+            [self._parses(flag, known, text, p) for text, p in zip(values, places, strict=True)]
+        ):
             return taken, None
         label = f"{flag}.{name.split('.', 1)[1]}" if dotted else flag
         return taken, Given(

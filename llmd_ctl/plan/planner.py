@@ -13,12 +13,12 @@ from llmd_ctl.plan.records import (
     Plan,
     PlannedModel,
     Simulate,
-    Slo,
     Summary,
     Traces,
 )
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.scene import Scene
+from llmd_ctl.plan.service import check_routing, promise
 from llmd_ctl.plan.stock import Placed, Stock
 from llmd_ctl.plan.variant import VariantPlanner
 from llmd_ctl.profiles.catalog import Catalog
@@ -60,7 +60,9 @@ def plan(loaded: LoadedFleet, catalog: Catalog, observed: Observed, simulate: fl
 
 def _model(scene: Scene, index: int, model: spec.Model, placed: list[Placed]) -> PlannedModel:
     path: Path = ("spec", "models", index)
-    slo = _slo(model.slo)
+    routing = scene.loaded.fleet.spec.router.routing
+    slo = promise(model, path, scene.report)
+    check_routing(model, path, routing, scene.report)
     planner = VariantPlanner(scene, model, path, slo)
     variants = []
     for number, variant in enumerate(model.variants):
@@ -70,7 +72,6 @@ def _model(scene: Scene, index: int, model: spec.Model, placed: list[Placed]) ->
             variants.append(planned)
             placed.append(Placed(model.name, planned, where))
     lengths = [v.max_model_len for v in variants if v.max_model_len is not None]
-    routing = scene.loaded.fleet.spec.router.routing
     return PlannedModel(
         name=model.name,
         aliases=tuple(model.aliases),
@@ -82,19 +83,6 @@ def _model(scene: Scene, index: int, model: spec.Model, placed: list[Placed]) ->
         scheduler=routing.scheduler,
         variants=tuple(variants),
     )
-
-
-def _slo(slo: spec.Slo | None) -> Slo | None:
-    """The promise that plans and routing go by: p95, else the stricter p99, else p50."""
-    if slo is None:
-        return None
-    return Slo(_bound(slo.ttft), _bound(slo.itl))
-
-
-def _bound(bound: spec.Percentiles | None) -> int | None:
-    if bound is None:
-        return None
-    return next((us for us in (bound.p95, bound.p99, bound.p50) if us is not None), None)
 
 
 def _check_hosts(

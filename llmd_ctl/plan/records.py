@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from llmd_ctl.errors import Problem
+from llmd_ctl.errors import Problem, SpecInvalid
+from llmd_ctl.plan.check import impossible
 from llmd_ctl.plan.codec import from_json, to_json
 
 SCHEMA = "llmd-ctl/plan/v1"
@@ -67,7 +68,8 @@ class Fit:
     activation_bytes: int
     window_in_flight_bytes: int  # sliding-window KV of prompts under way; 0 without a window
     kv_bytes_limit: int | None  # what the engine was told to take at most; None: all that is left
-    kv_bytes_free: int  # negative when the weights alone are too big
+    # negative when the weights alone are too big
+    kv_bytes_free: int = field(metadata={"signed": True})
     kv_bytes_per_token: int
     window_bytes_per_request: int
     kv_tokens: int  # of the whole replica
@@ -210,4 +212,8 @@ class Plan:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote. Raises `SpecInvalid` for anything else."""
-        return from_json(cls, document, SCHEMA)
+        plan = from_json(cls, document, SCHEMA)
+        problems = impossible(plan)
+        if problems:
+            raise SpecInvalid(problems)
+        return plan

@@ -47,6 +47,7 @@ class Settings:
         self._report = report
         self._reader = FlagReader(engine, report)
         self._unsafe_at = unsafe_at
+        self._unsafe_used = False
         self._by_flag: dict[str, _Effective] = {}
         self.left_out: list[str] = []
         for flag, value in engine.spec.defaults.items():
@@ -108,15 +109,17 @@ class Settings:
         )
 
     def _take(self, given: Given, set_by: str) -> None:
-        must = self._profile.get(given.flag)
+        must = self._profile.get(given.base)
         if (
             must is not None
             and not _as_good(must, given.value)
             and not self._permitted(given, must)
         ):
             return
-        counted = self.engine.spec.uncounted.get(given.flag)
-        if counted is not None:
+        if self._breaks(given):
+            return
+        counted = self.engine.spec.uncounted.get(given.base)
+        if counted is not None and given.value != self.engine.spec.inert.get(given.base):
             message = f"the plan does not count what {given.flag} changes: {counted}"
             self._report.warn("LC2027", message, given.path)
         self._put(given.flag, given.value, set_by, given.words, given.path)
@@ -124,14 +127,38 @@ class Settings:
     def _permitted(self, given: Given, must: ProfileSetting) -> bool:
         wanted = f"a multiple of {must.multiple_of}" if must.multiple_of else str(must.value)
         message = f"{given.flag} must be {wanted} on {self._accelerator}: {must.reason}"
+        hint = f"Use {wanted}; `unsafe: true` beside it insists, at your own risk."
+        return self._insisted("LC2024", message, given, (wanted,), hint)
+
+    def _breaks(self, given: Given) -> bool:
+        """Whether a value would break serving, and nobody insists on it."""
+        broken = self.engine.spec.breaks.get(given.base)
+        if broken is None or (broken.values and given.value not in broken.values):
+            return False
+        if given.value == self.engine.spec.inert.get(given.base):
+            return False
+        said = f"{given.flag} {given.value}" if broken.values else given.flag
+        message = f"{said} would break serving: {broken.reason}"
+        hint = "Remove it; `unsafe: true` in the variant insists, at your own risk."
+        return not self._insisted("LC2030", message, given, (), hint)
+
+    def _insisted(
+        self, code: str, message: str, given: Given, allowed: tuple[str, ...], hint: str
+    ) -> bool:
+        """Refuse a value, or warn of it where the variant says `unsafe: true`."""
         if self._unsafe_at is None:
-            hint = f"Use {wanted}; `unsafe: true` beside it insists, at your own risk."
             self._report.add(
-                "LC2024", message, given.path, found=str(given.value), allowed=(wanted,), hint=hint
+                code, message, given.path, found=str(given.value), allowed=allowed, hint=hint
             )
             return False
+        self._unsafe_used = True
         self._report.warn("LC2028", f"overruled by unsafe: {message}", self._unsafe_at)
         return True
+
+    def check_unsafe(self) -> None:
+        """Warn of an `unsafe: true` that nothing needed; called when every level was taken."""
+        if self._unsafe_at is not None and not self._unsafe_used:
+            self._report.warn("LC2029", "unsafe: true overrules nothing here", self._unsafe_at)
 
     def _put(
         self, flag: str, value: Scalar, set_by: str, words: tuple[str, ...], path: Path | None

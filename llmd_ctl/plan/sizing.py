@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmd_ctl.plan import memory, parallel
+from llmd_ctl.plan import context, memory, parallel
 from llmd_ctl.plan.engines import Chosen
 from llmd_ctl.plan.fit import Device, Load, fit_of, gib
 from llmd_ctl.plan.records import Fit, Parallel
@@ -62,7 +62,9 @@ class Sizing:
             split = Parallel(tensor=tensor, pipeline=stages, expert=self._experts(tensor))
             fit = fit_of(self.shape, split, device, load)
             if fit.verdict == "fits":
-                return Sized(split, load, fit, self._reasons(split, ruled_out), tuple(ruled_out))
+                return Sized(
+                    split, load, fit, self._reasons(split, load, ruled_out), tuple(ruled_out)
+                )
             ruled_out.append(f"tensor {tensor}: {_shortfall(fit)}")
         if fit is not None:
             self._too_big(fit, tensors[-1], device, load)
@@ -92,7 +94,12 @@ class Sizing:
             kv_element_bytes=element,
             kv_bytes_limit=limit,
             kv_bytes_default=int(default.known) if default is not None else None,
+            window_kv_whole=self._keeps_window_kv(),
         )
+
+    def _keeps_window_kv(self) -> bool:
+        """Whether sliding-window layers keep the KV of the whole context."""
+        return bool(self.shape.window_layers) and self.settings.value("windowKvWhole") is True
 
     def _is_possible(self, role: str, most: int) -> bool:
         value = self.settings.whole(role)
@@ -111,7 +118,7 @@ class Sizing:
         message = f"the model takes at most {self.shape.max_positions:,} tokens"
         self.report.add(
             "LC3012", message, self._where("maxModelLen"), found=str(length),
-            allowed=(f"1 to {self.shape.max_positions}",),
+            allowed=(f"1 to {self.shape.max_positions}",), hint=context.longer(self.shape),
         )  # fmt: skip
         return False
 
@@ -236,7 +243,16 @@ class Sizing:
         found = ((n, parallel.tensor_objection(self.shape, n)) for n in powers)
         return [f"tensor {n}: {objection}" for n, objection in found if objection is not None]
 
-    def _reasons(self, split: Parallel, ruled_out: list[str]) -> tuple[str, ...]:
+    def _reasons(self, split: Parallel, load: Load, ruled_out: list[str]) -> tuple[str, ...]:
+        lines = list(self._split_reasons(split, ruled_out))
+        if load.window_kv_whole:
+            flag = self.chosen.engine.spec.roles["windowKvWhole"]
+            lines.append(
+                f"{flag}: window layers keep the KV of the whole context, and it is counted"
+            )
+        return (*lines, *context.stretched(self.shape, load.max_model_len))
+
+    def _split_reasons(self, split: Parallel, ruled_out: list[str]) -> tuple[str, ...]:
         if self.settings.path_of("tensor") is not None:
             return ()
         smaller = any(line.startswith("tensor 1:") for line in ruled_out)

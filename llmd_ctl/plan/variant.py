@@ -17,6 +17,7 @@ from llmd_ctl.plan.models import ModelReader
 from llmd_ctl.plan.records import Capacity, Parallel, PlannedVariant, Slo
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.scene import Ready, Scene
+from llmd_ctl.plan.service import placed_by
 from llmd_ctl.plan.settings import Settings
 from llmd_ctl.plan.sizing import Sized, Sizing
 from llmd_ctl.plan.stock import accelerator_at
@@ -109,6 +110,7 @@ class VariantPlanner:
         )
         settings.arguments(variant.engine_args, "engineArgs", (*path, "engineArgs"))
         settings.extra(variant.extra_args, "extraArgs", (*path, "extraArgs"))
+        settings.check_unsafe()
         return settings
 
     def _is_for(
@@ -226,7 +228,7 @@ class VariantPlanner:
             lines.append(
                 f"{capacity.itl_batch} sequences at once keep itl at {promised / 1000:g} ms"
             )
-        return tuple(lines)
+        return (*lines, *placed_by(self.model, self.scene.spec.router.routing))
 
     # --- what runs already ---
 

@@ -18,6 +18,7 @@ from llmd_ctl.profiles.accelerator import EnvironmentSetting, Scalar
 ROLES = (
     "tensor", "pipeline", "data", "expert", "maxModelLen", "maxSequences", "maxBatchedTokens",
     "blockSize", "dtype", "kvDtype", "kvBytes", "utilization", "prefixCaching", "revision",
+    "windowKvWhole",
 )  # fmt: skip
 Role = Annotated[str, number.Words(ROLES)]
 FlagType = Literal["str", "int", "float", "bool", "json"]
@@ -44,6 +45,14 @@ class EngineOverhead:
 
 
 @dataclass(frozen=True)
+class Breaking:
+    """Why the router or a plan could not work with a flag; `values`: only with these."""
+
+    reason: str
+    values: tuple[Scalar, ...] = ()
+
+
+@dataclass(frozen=True)
 class EngineSpec:
     """The body of an engine profile."""
 
@@ -58,6 +67,8 @@ class EngineSpec:
     assumed: Mapping[Role, Scalar] = field(default_factory=dict)  # of roles without a flag
     reserved: Mapping[str, str] = field(default_factory=dict)  # flag to why it is not the user's
     uncounted: Mapping[str, str] = field(default_factory=dict)  # flag to what no plan counts of it
+    breaks: Mapping[str, Breaking] = field(default_factory=dict)  # flags that would break serving
+    inert: Mapping[str, Scalar] = field(default_factory=dict)  # of those two: what changes nothing
     not_yet: Mapping[str, str] = field(default_factory=dict)  # flag to what has to be built first
     env: Mapping[str, EnvironmentSetting] = field(default_factory=dict)
     local_model_env: Mapping[str, EnvironmentSetting] = field(default_factory=dict)

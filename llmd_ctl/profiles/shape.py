@@ -41,7 +41,9 @@ class ModelShape:
     kv_heads: int
     head_dim: int
     vocabulary: int
-    max_positions: int
+    positions: int  # max_position_embeddings as the config says it
+    max_positions: int  # the longest context, with rope scaling where vLLM counts it
+    rope_type: str  # "default" without rope scaling
     experts: int
     experts_per_token: int
     dtype: str  # bf16, fp16 or fp32: what is computed with, and the KV where nothing is said
@@ -103,7 +105,9 @@ class _Reader:
             kv_heads=kv_heads,
             head_dim=head_dim,
             vocabulary=self._count("vocab_size"),
+            positions=self._count("max_position_embeddings"),
             max_positions=self._max_positions(),
+            rope_type=self._rope()[0],
             experts=experts,
             experts_per_token=active,
             dtype=stored,
@@ -197,16 +201,25 @@ class _Reader:
         return DTYPES[name]
 
     def _max_positions(self) -> int:
+        """Return the longest context, by the rule of vLLM 0.32.0 (`_get_and_verify_max_len`).
+
+        It is max_position_embeddings times the factor of linear or dynamic scaling. Of yarn and the
+        others in `ROPE_COUNTED`, and of Gemma 3, it says that the factor is counted in already: a
+        longer --max-model-len ends the engine at its start.
+        """
         positions = self._count("max_position_embeddings")
-        rope = self._map("rope_scaling") or self._map("rope_parameters")
-        kind = rope.get("rope_type", rope.get("type", "default"))
-        factor = rope.get("factor")
-        if kind in ROPE_COUNTED or not isinstance(factor, int | float):
+        kind, factor = self._rope()
+        if kind in ROPE_COUNTED or not isinstance(factor, int | float) or "gemma3" in self.family:
             return positions
         if not 1 <= factor <= LARGEST / positions:
             message = "the factor of rope_scaling is not possible"
             raise ConfigError("LC2033", message, found=str(factor))
         return int(positions * factor)
+
+    def _rope(self) -> tuple[str, Any]:
+        """Return the type of rope scaling and its factor."""
+        rope = self._map("rope_scaling") or self._map("rope_parameters")
+        return str(rope.get("rope_type", rope.get("type", "default"))), rope.get("factor")
 
     def _experts(self) -> tuple[int, int, int]:
         """Return experts, experts per token and the width of one; zeros for a dense model."""

@@ -4,6 +4,7 @@ The data plane itself is `crates/llmd-router`, the choice of an endpoint `crates
 package only configures, starts and asks. It never sees a user's request.
 
 - `config.py`   RouterConfig: what `render` writes as router.yaml
+- `answer.py`   what it answers, as records
 - `admin.py`    RouterAdmin: status, probe and one completion over HTTP
 """
 

@@ -2,15 +2,17 @@
 
 It asks for status, sends probes and single completions. A router that is away, slow or answers
 nonsense is one named error, RouterAway; it never retries and never changes the router's state.
+Only `apply.network` loads it: a plan needs no HTTP client.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
+
+from llmd_ctl.router.answer import Answer, EndpointStatus, PoolStatus, RouterStatus
 
 Json = dict[str, Any]
 STATUS_SECONDS = 2.0
@@ -19,48 +21,6 @@ ANSWER_SECONDS = 120.0  # one token of a large model on a slow engine, after a c
 
 class RouterAway(Exception):
     """The router did not answer, or not with what its contract says."""
-
-
-@dataclass(frozen=True)
-class EndpointStatus:
-    """One endpoint as the router sees it. `inflight` is its own exact count of open requests."""
-
-    name: str
-    state: str
-    inflight: int
-
-
-@dataclass(frozen=True)
-class PoolStatus:
-    """One model's pool. `endpoints` is keyed by endpoint name."""
-
-    name: str
-    scheduler: str
-    endpoints: dict[str, EndpointStatus]
-
-
-@dataclass(frozen=True)
-class RouterStatus:
-    """What /status says, as far as the control plane needs it. `pools` is keyed by model."""
-
-    ready: bool
-    config_error: str | None
-    pools: dict[str, PoolStatus]
-
-    def endpoint(self, model: str, name: str) -> EndpointStatus | None:
-        """One endpoint, or None when the router doesn't know it."""
-        pool = self.pools.get(model)
-        return pool.endpoints.get(name) if pool else None
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The outcome of one HTTP question; `reason` says why it is not ok."""
-
-    ok: bool
-    reason: str
-    latency_ms: float = 0.0
-    simulated: bool = False
 
 
 class RouterAdmin:

@@ -21,6 +21,8 @@ SERVED_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,126}")
 ARG_NAME = re.compile(r"[a-z][A-Za-z0-9]*")
 DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(us|ms|s)")
 HUGGING_FACE = re.compile(r"hf://[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+@=-]{0,254}")
+NOT_IN_A_REVISION = re.compile(r"\.\.|//|@\{|/\.|\.lock(/|$)|[./]$")  # git check-ref-format
 FLAG_AND_VALUE = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*\s")
 
 LOCAL_PATHS = ("/", "./", "../")
@@ -138,6 +140,13 @@ def _model_uri(value: str) -> str:
     return value
 
 
+def _revision(value: str) -> str:
+    if not REVISION.fullmatch(value) or NOT_IN_A_REVISION.search(value):
+        message = "this is no commit, branch or tag"
+        raise refuse("LC1047", message, "Write it as git does: main, v1.0, refs/pr/7, or a commit.")
+    return value
+
+
 def _http_path(value: str) -> str:
     """Return the path of an http URL that names a host and hides no credentials."""
     try:
@@ -179,6 +188,7 @@ Price = Annotated[float, AfterValidator(_finite), Field(ge=0, le=1_000_000)]
 Ratio = Annotated[float, AfterValidator(_finite), Field(ge=0, le=1)]
 Length = Annotated[int, Field(ge=1, le=LARGEST_LENGTH)]
 ModelUri = Annotated[str, AfterValidator(_model_uri)]
+Revision = Annotated[str, AfterValidator(_revision)]
 EndpointUrl = Annotated[str, AfterValidator(_endpoint_url)]
 CollectorUrl = Annotated[str, AfterValidator(_collector_url)]
 Text = Annotated[str, Field(min_length=1, max_length=4096)]

@@ -26,6 +26,7 @@ from llmd_ctl.spec.fields import (
     ProfileId,
     Ratio,
     RawArg,
+    Revision,
     ServedName,
     Text,
     refuse,
@@ -159,7 +160,7 @@ class Model(Section):
 
     name: Name
     uri: ModelUri
-    revision: Text | None = None
+    revision: Revision | None = None
     aliases: list[ServedName] = Field(default_factory=list)
     max_model_len: Length | None = None
     slo: Slo | None = None

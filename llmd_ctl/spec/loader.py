@@ -1,13 +1,14 @@
 """`load_fleets`: from file names to checked fleets, or every problem of every file at once.
 
-Called by `cli` and by tests. Reads files and standard input, and nothing else: what a path in a
-fleet leads to is looked at by those who need it.
+Called by `cli` and by tests. Reads files and standard input, and nothing else: of the profile files
+that a fleet lists it only looks whether they are there, since here is where their place is known.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +43,7 @@ class LoadedFleet:
 
     def resolve(self, path: str) -> Path:
         """Return a path of the fleet file, relative to the file, as an absolute one."""
-        return (self.source.folder / path.removeprefix("file://")).absolute()
+        return local_path(self.source.folder, path)
 
 
 def load_fleets(sources: Sequence[str | Path]) -> list[LoadedFleet]:
@@ -95,6 +96,7 @@ def load_text(source: SourceText) -> tuple[list[LoadedFleet], list[Problem]]:
 def _check(findings: Findings, document: Document) -> Fleet | None:
     """Return the fleet of a document; None when the types refuse it. All problems are added."""
     checks.check(findings, document)
+    _look_for_profiles(findings, document)
     fleet = None
     try:
         fleet = Fleet.model_validate(checks.fill(document), by_alias=True, by_name=False)
@@ -104,6 +106,37 @@ def _check(findings: Findings, document: Document) -> Fleet | None:
         if node.value is None and not findings.is_silent(path):
             translate.report_nothing(findings, document, path)
     return fleet
+
+
+def _look_for_profiles(findings: Findings, document: Document) -> None:
+    """Complain of each listed profile file that cannot be read."""
+    for index, item in enumerate(document.root.items("spec", "profiles")):
+        if not isinstance(item.value, str) or not item.value:
+            continue
+        reason = _unreadable(local_path(findings.source.folder, item.value))
+        if reason is not None:
+            path = ("spec", "profiles", index)
+            message = f'cannot read the profile file "{item.value}": {reason}'
+            hint = "Give the path of a profile file, from this file's folder."
+            findings.add("LC1001", message, item, path, found=item.value, hint=hint)
+
+
+def _unreadable(path: Path) -> str | None:
+    """Say why a file cannot be read, without opening it: a pipe can be read only once."""
+    try:
+        path.stat()
+    except (FileNotFoundError, ValueError):  # ValueError: a name that no file can have
+        return "no such file"
+    except OSError as error:
+        return error.strerror
+    if path.is_dir():
+        return "it is a folder"
+    return None if os.access(path, os.R_OK) else "permission denied"
+
+
+def local_path(folder: Path, path: str) -> Path:
+    """Return a path of a fleet file in `folder` as an absolute one."""
+    return (folder / path.removeprefix("file://")).absolute()
 
 
 def _repeated_fleets(loaded: list[LoadedFleet]) -> list[Problem]:

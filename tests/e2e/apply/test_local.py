@@ -73,9 +73,9 @@ class Fleet:
         self.machine = machine
         self.events: list[ApplyEvent] = []
 
-    def apply(self, wanted: Plan) -> ApplyResult:
+    def apply(self, wanted: Plan, *, wait: bool = True) -> ApplyResult:
         listen = self.events.append
-        return apply_plan(wanted, self.folder, self.machine, sys.executable, listen)
+        return apply_plan(wanted, self.folder, self.machine, sys.executable, listen, wait=wait)
 
     def delete(self) -> None:
         delete_fleet(self.folder, self.machine, sys.executable, self.events.append)

@@ -24,7 +24,7 @@ from llmd_ctl.apply.lock import COMMAND_LOCK, hold
 from llmd_ctl.apply.status import FleetStatus, fleet_status
 from llmd_ctl.errors import ApplyFailed, DoesNotFit, Interrupted, Locked, Problem
 from llmd_ctl.plan import Plan
-from llmd_ctl.router.admin import Answer
+from llmd_ctl.router.answer import Answer
 from tests.unit.controller.plans import external, model, plan, variant
 from tests.unit.controller.world import PYTHON, ROOT, World
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
 
 from llmd_ctl.apply.changes import Change, compare
-from llmd_ctl.plan import Setting, Traces
+from llmd_ctl.plan import PORT, Plan, PlannedVariant, Setting, Traces
 from llmd_ctl.render import Layout, replica_specs
 from tests.unit.controller.plans import external, model, plan, real_variant, variant
 
@@ -71,3 +75,94 @@ def test_what_should_run_and_does_not_is_a_change_too() -> None:
     down = next(name for name in names if "-a-" in name)
     (change,) = compare(OLD, OLD, frozenset(names - {down}))
     assert change == Change("start", "chat", "a", ("1 of 2 replicas don't run",))
+
+
+def aliased(*variants: PlannedVariant) -> Plan:
+    return plan(model("chat", *variants, aliases=("al",)))
+
+
+def test_an_alias_restarts_every_simulated_engine_and_says_so() -> None:
+    changes = compare(OLD, aliased(variant("a", 2), variant("b")), None)
+    assert [(c.variant, c.restarts, c.takes_away) for c in changes] == [
+        (None, 0, False), ("a", 2, True), ("b", 1, True),
+    ]  # fmt: skip
+    assert all(c.reasons == ("aliases: [] → ['al']",) for c in changes)
+
+
+def test_an_alias_restarts_no_engine_of_its_own_command_line() -> None:
+    real = real_variant("a", "8", 2)
+    (change,) = compare(plan(model("chat", real)), aliased(real), None)
+    assert (change.variant, change.restarts) == (None, 0)
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_an_edited_command_is_shown_and_restarts(simulated: bool) -> None:
+    old = variant("a", 3, simulated=simulated, command=("run", "--safe", "yes", "--port", PORT))
+    new = replace(old, command=("run", "--safe", "no", "--port", PORT, "--extra", "a b"))
+    (change,) = compare(plan(model("chat", old)), plan(model("chat", new)), None)
+    assert (change.kind, change.restarts) == ("change", 3)
+    assert change.reasons == (
+        "command: --safe yes → --safe no",
+        "command: nothing → --extra 'a b'",
+    )
+
+
+def test_an_edited_environment_is_shown_and_restarts() -> None:
+    new = replace(OLD.models[0].variants[1], env={"LD_PRELOAD": "x.so"})
+    (change,) = compare(OLD, plan(model("chat", variant("a", 2), new)), None)
+    assert (change.variant, change.restarts) == ("b", 1)
+    assert change.reasons == ("env.LD_PRELOAD: nothing → x.so",)
+
+
+def test_what_nothing_replaces_is_taken_away_too() -> None:
+    fewer = plan(model("chat", variant("a", 0), variant("b")))
+    (scale,) = compare(OLD, fewer, None)
+    assert (scale.kind, scale.restarts, scale.stops, scale.takes_away) == ("scale", 0, 2, True)
+    outside = plan(model("chat", variant("a", 2), external("b", "http://10.0.0.7:8000")))
+    (change,) = compare(OLD, outside, None)
+    assert (change.restarts, change.stops) == (0, 1)
+
+
+def some_plan(random: Random) -> Plan:
+    """A plan of a few variants that differ in all that a replica's name may depend on."""
+
+    def some_variant(name: str) -> PlannedVariant:
+        if random.random() < 0.1:
+            return external(name, "http://10.0.0.7:8000")
+        fields: dict[str, Any] = {"simulated": random.random() < 0.5}
+        if random.random() < 0.3:
+            fields |= {"command": ("run", random.choice("ab"))}
+        if random.random() < 0.2:
+            fields |= {"env": {"A": random.choice("12")}}
+        if random.random() < 0.2:
+            fields |= {"accelerator": "nvidia-l4"}
+        return variant(name, random.randint(0, 3), speed=random.choice([1.0, 2.0]), **fields)
+
+    models = [
+        model(
+            name,
+            *(some_variant(v) for v in "ab" if random.random() < 0.8),
+            aliases=("al",) if random.random() < 0.3 else (),
+        )
+        for name in ("chat", "code")
+        if random.random() < 0.9
+    ]
+    return plan(*models)
+
+
+def test_counted_restarts_and_stops_are_the_replicas_whose_names_vanish() -> None:
+    random = Random(7)
+    restarting = 0
+    for _ in range(500):
+        old, new = some_plan(random), some_plan(random)
+        before, after = (replica_specs(p, Layout("prod", ""), "") for p in (old, new))
+        gone = {s.slot for s in before} - {
+            s.slot for s in before if s.name in {t.name for t in after}
+        }
+        wanted = {s.slot for s in after}
+        changes = compare(old, new, None)
+        assert sum(c.restarts for c in changes) == len(gone & wanted)
+        assert sum(c.stops for c in changes) == len(gone - wanted)
+        assert all(c.reasons for c in changes)
+        restarting += bool(gone & wanted)
+    assert restarting > 200

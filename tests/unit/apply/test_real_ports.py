@@ -21,6 +21,7 @@ from llmd_ctl.apply.process import RealProcesses
 from llmd_ctl.apply.records import ProcessId
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
+Share = Callable[..., ProcessId]
 
 
 def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
@@ -159,6 +160,88 @@ def test_the_listener_of_a_port_is_named(started: Callable[..., ProcessId]) -> N
     assert f"-m http.server {port}" in found.command
 
 
+LISTEN = (
+    "import os, socket, sys, time\n"
+    "made = socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET)\n"
+    "made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\n"
+    "made.bind((sys.argv[1], int(sys.argv[2]))); made.listen()\n"
+    "print('listening', flush=True); os.fork() if sys.argv[3:] else None; time.sleep(60)\n"
+)
+
+
+@pytest.fixture
+def share(started: Callable[..., ProcessId], tmp_path: Path, free_port: int) -> Share:
+    """Start listeners that share a port, as SO_REUSEPORT allows."""
+
+    def start(address: str, name: str = "r", *more: str, **env: str) -> ProcessId:
+        argv = (sys.executable, "-c", LISTEN, address, str(free_port), *more)
+        said = (tmp_path / "log").read_text() if (tmp_path / "log").exists() else ""
+        process = started(argv, name, **env)
+        until(lambda: len((tmp_path / "log").read_text()) > len(said))
+        return process
+
+    return start
+
+
+def test_a_stranger_that_shares_the_port_is_found_beside_the_engine(
+    share: Share, tmp_path: Path, free_port: int
+) -> None:
+    processes = RealProcesses()
+    ours = share("127.0.0.1")
+    assert processes.intruder(free_port, ours, tmp_path, "r") is None
+    other = share("127.0.0.1", "r", **{MARK_STATE: "/elsewhere"})
+    found = processes.intruder(free_port, ours, tmp_path, "r")
+    assert found is not None
+    assert found.pid == other.pid
+    assert f"127.0.0.1 {free_port}" in found.command
+    processes.signal(other, None, signal.SIGKILL)
+    until(lambda: processes.ended(other, None))
+    assert processes.intruder(free_port, ours, tmp_path, "r") is None
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "::ffff:127.0.0.1"])
+def test_a_stranger_on_all_addresses_is_one_until_the_engine_listens(
+    share: Share, started: Callable[..., ProcessId], tmp_path: Path, free_port: int, address: str
+) -> None:
+    processes = RealProcesses()
+    other = share(address, "other")
+    waiting = started()
+    found = processes.intruder(free_port, waiting, tmp_path, "r")
+    assert found is not None
+    assert found.pid == other.pid
+    if address in {"0.0.0.0", "::"}:
+        ours = share("127.0.0.1")
+        assert processes.intruder(free_port, ours, tmp_path, "r") is None
+
+
+def test_a_stranger_on_another_address_is_none(
+    share: Share, started: Callable[..., ProcessId], tmp_path: Path, free_port: int
+) -> None:
+    share("127.0.0.2", "other")
+    assert RealProcesses().intruder(free_port, started(), tmp_path, "r") is None
+
+
+def test_what_the_engine_started_itself_is_no_stranger(
+    share: Share, tmp_path: Path, free_port: int
+) -> None:
+    processes = RealProcesses()
+    ours = share("127.0.0.1", "r", "fork")
+    marked = share("127.0.0.1")
+    assert marked != ours
+    assert processes.intruder(free_port, ours, tmp_path, "r") is None
+    assert processes.intruder(free_port, marked, tmp_path, "another") is not None
+
+
+def test_a_wrappers_child_without_the_marker_is_no_stranger(
+    started: Callable[..., ProcessId], tmp_path: Path, free_port: int
+) -> None:
+    child = [sys.executable, "-c", LISTEN, "127.0.0.1", str(free_port)]
+    code = f"import subprocess; subprocess.run({child!r}, env={{}})"
+    wrapper = started((sys.executable, "-c", code))
+    until(lambda: RealProcesses().listener(free_port))
+    assert RealProcesses().intruder(free_port, wrapper, tmp_path, "r") is None
+
+
 def test_me_is_this_process() -> None:
     me = RealProcesses().me()
     assert me.pid == os.getpid()
@@ -190,6 +273,16 @@ def test_a_log_past_its_bound_is_moved_while_its_writer_goes_on(tmp_path: Path) 
         writer.write(b"z")
     assert log.read_bytes() == b"z"
     assert (tmp_path / "r.log.1").read_bytes() == b"x" * 100 + b"y"
+
+
+def test_of_many_files_those_changed_last_are_kept(tmp_path: Path) -> None:
+    for age, name in enumerate(["a", "b", "c", "d", "e"]):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    RealFiles().prune(tmp_path, ["a", "b", "c", "d", "gone"], 2)
+    assert RealFiles().list(tmp_path) == ["a", "b", "e"]
+    RealFiles().prune(tmp_path, ["a", "b"], 2)
+    assert RealFiles().list(tmp_path) == ["a", "b", "e"]
 
 
 def test_a_lock_dies_with_its_holder(tmp_path: Path) -> None:

@@ -54,6 +54,8 @@ BAD_COMMANDS = [
     ["status", "nosuchfleet"],
     ["delete", "nosuchfleet", "--yes"],
     ["controller", "run", "nosuchfleet"],
+    ["controller", "run", "../evil"],
+    ["delete", "..", "--yes"],
 ]
 
 
@@ -185,3 +187,114 @@ def test_what_is_piped_has_no_colour_and_is_not_cut(capsys: pytest.CaptureFixtur
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     assert "x" * 120 in shown
+
+
+# --- what any system may answer -------------------------------------------------------------
+
+
+def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `llmd-ctl` with redirections as a shell makes them."""
+    (folder / "fleet.yaml").write_text(FLEET)
+    settings = {"XDG_STATE_HOME": str(folder / "state"), **environment}
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m llmd_ctl {line}"], cwd=folder, check=False,
+        capture_output=True, env={**os.environ, **settings},
+    )  # fmt: skip
+    out, err = done.stdout.decode(), done.stderr.decode()
+    assert "LC6000" not in err
+    assert "Traceback" not in err
+    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+
+PLAN_LINES = [
+    "--help", "--version", "plan fleet.yaml --simulate", "plan fleet.yaml --simulate --output json",
+    "plan fleet.yaml --simulate --output yaml", "validate fleet.yaml", "validate fleet.yaml --help",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", PLAN_LINES)
+def test_a_full_disk_behind_stdout_is_an_error_with_a_code(line: str, tmp_path: Path) -> None:
+    done = shell(f"{line} >/dev/full", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(("error[LC6008]", "error[LC6009]"))
+    assert "No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("line", PLAN_LINES[:4])
+def test_a_closed_stream_is_no_error(line: str, closed: str, tmp_path: Path) -> None:
+    assert shell(f"{line} {closed}", tmp_path).returncode == 0
+
+
+def test_a_closed_stderr_does_not_get_into_a_file(tmp_path: Path) -> None:
+    assert shell("plan fleet.yaml --simulate -o plan.json 2>&-", tmp_path).returncode == 0
+    assert json.loads((tmp_path / "plan.json").read_text())["fleet"] == "small"
+
+
+@pytest.mark.parametrize("line", [line for line in PLAN_LINES if "--help" not in line])
+def test_an_ascii_terminal_is_no_error(line: str, tmp_path: Path) -> None:
+    done = shell(line, tmp_path, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+
+
+def test_a_document_loses_nothing_in_ascii(tmp_path: Path) -> None:
+    line = "plan fleet.yaml --simulate --output json"
+    plain, ascii_only = (
+        json.loads(shell(line, tmp_path, PYTHONIOENCODING=name).stdout)
+        for name in ("utf-8", "ascii")
+    )
+    assert plain == ascii_only
+    assert "×" in json.dumps(plain, ensure_ascii=False)
+
+
+def test_a_state_folder_that_is_a_file_is_told_with_its_path(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    place = str(tmp_path / "file")
+    done = shell("apply fleet.yaml --simulate", tmp_path, XDG_STATE_HOME=place)
+    assert done.returncode == 1
+    assert f"error[LC6009]: {place}" in done.stderr
+    assert "Set XDG_STATE_HOME" in done.stderr
+    assert shell("plan fleet.yaml --simulate", tmp_path, XDG_STATE_HOME=place).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionError(13, "Permission denied", "/x/y"), OSError(28, "No space left")]
+)
+def test_what_the_system_refuses_is_no_bug(
+    error: OSError, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("llmd_ctl.cli.output.discard", lambda _stream: None)
+    monkeypatch.setattr("llmd_ctl.cli.planning.known_fleets", fail)
+    assert run(["status"]) == 1
+    assert capsys.readouterr().err.startswith("error[LC6009]")
+
+
+def test_an_error_of_the_system_that_nobody_foresaw_stays_a_bug(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> None:
+        raise ConnectionResetError(104, "reset")
+
+    monkeypatch.setattr("llmd_ctl.cli.planning.known_fleets", fail)
+    with pytest.raises(ConnectionResetError):
+        run(["status"])
+
+
+def test_a_traceback_that_cannot_be_kept_is_shown_above(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    program = (
+        "from llmd_ctl.cli import main, planning\n"
+        "def fail(): raise RuntimeError('odd')\n"
+        "planning.known_fleets = fail\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "status"], capture_output=True, text=True, check=False,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "file")},
+    )  # fmt: skip
+    assert "RuntimeError: odd" in done.stderr
+    assert "  The traceback is above. Please report it" in done.stderr

@@ -10,9 +10,17 @@ import pytest
 from rich.console import Console, RenderableType
 
 from llmd_ctl.apply.changes import Change
+from llmd_ctl.cli.apply import served_line
 from llmd_ctl.cli.demo.metrics import retried
 from llmd_ctl.cli.demo.view import summary_view
-from llmd_ctl.cli.plan_view import fit_line, plan_document, plan_from_document, plan_view, size
+from llmd_ctl.cli.plan_view import (
+    fit_line,
+    plan_document,
+    plan_from_document,
+    plan_view,
+    size,
+    summary_line,
+)
 from llmd_ctl.plan import (
     Capacity,
     Fit,
@@ -24,6 +32,7 @@ from llmd_ctl.plan import (
     Simulate,
     Summary,
 )
+from tests.unit.plan.fleets import fleet_text, plan_text
 
 GIB = 1 << 30
 FIT = Fit(
@@ -92,7 +101,34 @@ def test_what_does_not_apply_is_a_dash_and_a_price_is_unknown() -> None:
     row = next(line for line in shown.splitlines() if " old " in line)
     assert "runs already" in row
     assert row.split()[-5:] == ["-"] * 4 + ["unknown"]
-    assert "price not known (chat/old without one)" in shown
+
+
+def test_a_price_is_of_what_is_started_and_says_what_it_leaves_out() -> None:
+    def line(*variants: PlannedVariant, price: float | None) -> str:
+        plan = plan_of(*variants)
+        return summary_line(replace(plan, summary=replace(plan.summary, price_per_hour=price)))
+
+    assert line(VARIANT, price=17.7).endswith(", $17.70/h")
+    assert line(VARIANT, UNKNOWN, price=17.7).endswith(", $17.70/h without what runs already")
+    assert line(VARIANT, price=None).endswith(", price not known (chat/old without one)")
+    outside = line(UNKNOWN, price=0.0)
+    assert "$" not in outside
+    assert outside.endswith(", nothing is priced (all of it runs already)")
+    assert line(replace(VARIANT, replicas=0), price=0.0).endswith(", $0.00/h")
+
+
+def test_a_revision_says_whom_it_serves_and_whom_nobody_does() -> None:
+    def line(*models: PlannedModel) -> str:
+        return served_line(replace(plan_of(), models=models), 9, "http://x:1")
+
+    [chat] = plan_of(VARIANT).models
+    [idle] = plan_of(replace(VARIANT, replicas=0)).models
+    [old] = plan_of(UNKNOWN).models
+    assert line(chat) == "Revision 9 of prod serves chat at http://x:1/v1"
+    assert line(replace(old, name="old")) == "Revision 9 of prod serves old at http://x:1/v1"
+    assert line(idle).startswith("Revision 9 of prod serves nobody: it has no replicas")
+    both = line(chat, replace(idle, name="code"))
+    assert both.endswith("serves chat at http://x:1/v1; nobody serves code (no replicas)")
 
 
 def test_explain_tells_every_setting_and_who_set_it() -> None:
@@ -117,8 +153,8 @@ def test_simulated_is_said_first_with_its_speed() -> None:
     assert " simulated " in shown
 
 
-def test_a_plan_document_reads_back_as_the_same_plan() -> None:
-    plan = plan_of(VARIANT, UNKNOWN, simulate=0.5)
+def test_a_plan_document_counts_its_changes_and_reads_back_as_the_same_plan() -> None:
+    plan = plan_text(fleet_text("- {name: h100, accelerator: nvidia-h100}"))
     document = plan_document(plan, [Change("add", "chat", "h100", ("3 × nvidia-h100",))])
     assert document["summary"]["changes"] == 1
     assert plan_from_document(document) == plan

@@ -12,7 +12,7 @@ import pytest
 
 from llmd_ctl.apply.apply import ApplyResult, apply_plan
 from llmd_ctl.apply.machine import MARK_STATE
-from llmd_ctl.apply.records import Observed
+from llmd_ctl.apply.records import Desired, Observed
 from llmd_ctl.errors import ApplyFailed
 from llmd_ctl.plan import Plan
 from tests.unit.controller.plans import external, model, plan, real_variant, variant
@@ -277,37 +277,6 @@ def test_a_crash_loop_ends_apply_with_reason_log_and_state() -> None:
     assert ".log" in (problem.hint or "")
 
 
-def test_a_stranger_on_the_replicas_port_is_named_and_never_touched() -> None:
-    world = World()
-    apply(world, ONE)
-    engine = only_engine(world)
-    world.bury(engine.id.pid, "killed by SIGKILL")
-    stranger = world.stranger(engine.port)
-    world.advance(3.0)
-    with pytest.raises(ApplyFailed) as error:
-        apply(world, ONE)
-    (problem,) = error.value.problems
-    assert problem.code == "LC4004"
-    assert f"pid {stranger.id.pid} (python3 -m http.server {engine.port})" in problem.message
-    assert stranger.alive
-    assert stranger.signals == []
-    world.advance(100.0)
-    world.bury(stranger.id.pid, "")
-    start = world.now
-    apply(world, ONE)
-    assert list(entries(world).values()) == ["ready"]
-    assert world.now - start < 3.0  # it does not wait for the back-off to pass
-
-
-def test_a_stranger_on_a_first_port_only_moves_the_choice() -> None:
-    world = World()
-    strangers = [world.stranger(port) for port in (8000, 18000)]
-    result = apply(world, ONE)
-    assert result.url == "http://127.0.0.1:8001"
-    assert only_engine(world).port == 18001
-    assert all(stranger.alive for stranger in strangers)
-
-
 def test_a_recycled_pid_is_foreign() -> None:
     world = World()
     apply(world, ONE)
@@ -433,7 +402,11 @@ def test_a_router_that_is_told_of_changes_is_not_restarted() -> None:
     world = World()
     apply(world, ONE)
     (router,) = world.named("@router")
-    apply(world, plan(model("chat", variant("a"), scheduler="round-robin")))
+    wanted = plan(model("chat", variant("a"), scheduler="round-robin"))
+    folder = world.folder(world.machine(world.actor()))
+    folder.write_desired(Desired(2, deleted=False, plan=wanted.to_json()))
+    world.advance(2.0)
+    assert observed(world).converged
     assert world.named("@router") == [router]
     assert signal.SIGHUP in router.signals
 
@@ -450,14 +423,107 @@ def test_an_endpoint_that_runs_already_is_routed_and_never_started() -> None:
     assert observed(world).converged
 
 
-def test_two_fleets_never_choose_the_same_port() -> None:
+def test_an_apply_that_starts_something_puts_its_own_controller_in_charge() -> None:
+    world = World()
+    apply(world, TWO)
+    before, first = engines(world), controller(world)
+    apply(world, TWO)
+    assert controller(world) is first
+    apply(world, plan(model("chat", variant("a", 2), variant("b", speed=2.0))))
+    assert controller(world) is not first
+    assert first.signals == [signal.SIGTERM]
+    kept = {name: pid for name, pid in before.items() if "-a-" in name}
+    assert kept.items() <= engines(world).items()
+    assert world.overlaps == []
+
+
+def test_an_apply_after_a_failed_one_starts_in_its_own_environment() -> None:
+    world = World()
+    world.broken = {"a": "exited with code 1"}
+    with pytest.raises(ApplyFailed):
+        apply(world, ONE)
+    first = controller(world)
+    world.broken = {}
+    assert apply(world, ONE).changes == ()
+    assert controller(world) is not first
+
+
+def test_a_controller_that_does_not_leave_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     apply(world, ONE)
-    ports = json.loads(world.files[ROOT / "prod" / "ports.json"])
-    world.files[ROOT / "dev" / "ports.json"] = json.dumps(
-        {"version": 1, "ports": {"x": 18001, "router": 8001}}
-    ).encode()
-    apply(world, TWO)
-    after = json.loads(world.files[ROOT / "prod" / "ports.json"])["ports"]
-    assert ports["ports"].items() <= after.items()
-    assert sorted(port for port in after.values() if port >= 18000) == [18000, 18002, 18003]
+    first = controller(world)
+    monkeypatch.setattr(world.runners[first.id.pid], "deliver", lambda _number: None)
+    apply(world, plan(model("chat", variant("a", speed=2.0))))
+    assert first.signals == [signal.SIGTERM, signal.SIGKILL]
+
+
+def test_a_controller_that_somebody_else_runs_is_not_replaced() -> None:
+    world = World()
+    apply(world, ONE)
+    first = controller(world)
+    path = ROOT / "prod" / "controller.json"
+    first.id = replace(first.id, cmdline=("llmd-ctl", "controller", "run", "prod"))
+    world.files[path] = json.dumps(first.id.to_json()).encode()
+    apply(world, plan(model("chat", variant("a", speed=2.0))))
+    assert first.alive
+    assert first.signals == [signal.SIGHUP]
+
+
+def test_logs_of_processes_and_requests_are_bounded_and_those_of_gone_replicas_counted() -> None:
+    world = World()
+    apply(world, ONE)
+    (name,) = engines(world)
+    state = ROOT / "prod"
+    used = [state / "logs" / f"{name}.log", state / "logs" / "router.log"]
+    used.append(state / "access" / f"{name}.jsonl")
+    gone = [state / "access" / f"chat-old-{index}-123456.jsonl" for index in range(60)]
+    for path in (*used, *gone):
+        world.files[path] = b"{}"
+    world.advance(11.0)
+    assert [world.bounds[path] >> 20 for path in used] == [16, 16, 64]
+    assert set(used) <= world.files.keys()
+    assert len(world.files.keys() & set(gone)) == 40
+
+
+def test_a_variant_that_leaves_late_is_found_though_its_first_revision_is_forgotten() -> None:
+    world = World()
+    apply(world, plan(model("chat", variant("a"), variant("old"))))
+    for scheduler in ("random", "round-robin") * 13:
+        both = model("chat", variant("a"), variant("old"), scheduler=scheduler)
+        apply(world, plan(both), wait=False)
+    history = sorted(int(p.stem) for p in world.files if p.parent.name == "history")
+    assert history == list(range(8, 28))
+    world.advance(5.0)
+    (leaving,) = (name for name in engines(world) if "-old-" in name)
+    assert {r.name: r.revision for r in observed(world).replicas}[leaving] == 1
+    world.inflight[leaving] = 1
+    apply(world, ONE, wait=False)
+    world.advance(5.0)
+    assert b"name: old" in world.files[ROOT / "prod" / "router.yaml"]
+
+
+def test_a_controller_that_comes_into_a_roll_goes_on_with_one_after_another() -> None:
+    world = World()
+    apply(world, plan(model("chat", variant("a", 3))))
+    world.bury(controller(world).id.pid, "killed by SIGKILL")
+    machine = world.machine(world.actor())
+    clock: Any = machine.clock
+    ready: list[int] = []
+    clock.on_sleep = lambda: ready.append(sum(s == "ready" for s in entries(world).values()))
+    changed = plan(model("chat", variant("a", 3, speed=2.0)))
+    apply_plan(changed, world.folder(machine), machine, PYTHON, lambda _e: None)
+    assert min(ready) == 2
+
+
+def test_a_replica_of_an_earlier_plan_that_crashes_is_not_started_again() -> None:
+    world = World()
+    apply(world, plan(model("chat", variant("a", 2))))
+    world.broken = {"a": "exited with code 1"}
+    apply(world, plan(model("chat", variant("a", 2, speed=2.0))), wait=False)
+    world.advance(5.0)
+    (old,) = (name for name, state in entries(world).items() if state == "ready")
+    world.signal(world.procs[engines(world)[old]], signal.SIGKILL)
+    world.broken = {}
+    world.advance(30.0)
+    assert old not in entries(world)
+    assert list(entries(world).values()) == ["ready", "ready"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,7 @@ from llmd_ctl.apply.machine import (
     MARK_REPLICA,
     MARK_STATE,
     CannotSpawn,
+    Health,
     Launch,
     Listener,
     Machine,
@@ -33,7 +34,7 @@ from llmd_ctl.apply.state import StateFolder
 from llmd_ctl.controller.child import Limits, Yard
 from llmd_ctl.controller.run import Signals, supervise
 from llmd_ctl.errors import Locked
-from llmd_ctl.router.admin import Answer, EndpointStatus, PoolStatus, RouterStatus
+from llmd_ctl.router.answer import Answer, EndpointStatus, PoolStatus, RouterStatus
 
 ROOT = Path("/state")
 PYTHON = "python"
@@ -57,7 +58,9 @@ class Proc:
     deaf: bool = False
     leader: bool = True
     hidden: bool = False  # its environment was overwritten: no marker to be found
+    veiled: bool = False  # another user's: it listens, but can't be looked into
     parent: int = 0
+    died: float = 0.0
     signals: list[int] = field(default_factory=list)
 
     @property
@@ -109,6 +112,10 @@ class World:
         self.inflight: dict[str, int] = {}
         self.broken: dict[str, str] = {}  # variant to how its engines end at once
         self.unbootable: set[str] = set()  # variants whose engines never answer
+        self.boot_seconds: dict[str, float] = {}  # by variant, what its engines take to listen
+        self.misnamed: set[str] = set()  # variants whose engines serve another model
+        self.looks = 0  # how often somebody looked for strangers on a replica's port
+        self.bounds: dict[Path, int] = {}  # logs that were looked at, and their limits
         self.unspawnable: set[str] = set()
         self.overlaps: list[str] = []
         self.controller_kills: list[int | None] = []  # for the next controllers, in order
@@ -175,6 +182,7 @@ class World:
     def bury(self, pid: int, how: str) -> None:
         proc = self.procs[pid]
         proc.alive = False
+        proc.died = self.now
         proc.exit = how
         for path in [path for path, owner in self.locks.items() if owner == pid]:
             del self.locks[path]
@@ -194,14 +202,20 @@ class World:
 
     def booted(self, proc: Proc) -> bool:
         slow = any(f"-{variant}-" in proc.mark for variant in self.unbootable)
-        return proc.alive and not slow and self.now - proc.born >= BOOT_SECONDS
+        times = [t for variant, t in self.boot_seconds.items() if f"-{variant}-" in proc.mark]
+        return proc.alive and not slow and self.now - proc.born >= max(times, default=BOOT_SECONDS)
 
     def listener(self, port: int) -> Proc | None:
+        return next(iter(self.listeners(port)), None)
+
+    def listeners(self, port: int) -> list[Proc]:
+        """All that listen there: as with SO_REUSEPORT, nobody keeps anybody out."""
+        found = []
         for proc in self.living():
             ports = self.router_ports() if proc.mark == "@router" else (proc.port,)
             if port and port in ports and self.booted(proc):
-                return proc
-        return None
+                found.append(proc)
+        return found
 
     def router_ports(self) -> tuple[int, ...]:
         content = self.files.get(ROOT / "prod" / "router.yaml")
@@ -401,6 +415,12 @@ class WorldFiles:
 
     def bound(self, path: Path, max_bytes: int) -> None:
         self._actor.check()
+        self._world.bounds[path] = max_bytes
+
+    def prune(self, folder: Path, names: Collection[str], newest: int) -> None:
+        self._actor.check()
+        for name in list(names)[: max(0, len(names) - newest)]:
+            self._world.files.pop(folder / name, None)
 
     def try_lock(self, path: Path, holder: bytes) -> WorldLock | None:
         self._actor.check()
@@ -459,7 +479,22 @@ class WorldProcesses:
     def listener(self, port: int) -> Listener | None:
         self._actor.check()
         proc = self._world.listener(port)
-        return Listener(proc.id.pid, " ".join(proc.id.cmdline)) if proc else None
+        return _seen(proc) if proc else None
+
+    def intruder(self, port: int, process: ProcessId, state: Path, mark: str) -> Listener | None:
+        self._actor.check()
+        self._world.looks += 1
+        for proc in self._world.listeners(port):
+            marked = proc.mark == mark and proc.env.get(MARK_STATE) == str(state)
+            if proc.id != process and not marked:
+                return _seen(proc)
+        return None
+
+
+def _seen(proc: Proc) -> Listener:
+    if proc.veiled:
+        return Listener(None, "a process of another user")
+    return Listener(proc.id.pid, " ".join(proc.id.cmdline))
 
 
 class WorldNetwork:
@@ -468,13 +503,14 @@ class WorldNetwork:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def engine(self, port: int, model: str) -> Answer:
+    def engine(self, port: int, model: str) -> Health:
         proc = self._world.listener(port)
         if proc is None:
-            return Answer(ok=False, reason="does not answer yet")
-        if not proc.mark.startswith(f"{model}-"):
-            return Answer(ok=False, reason=f"serves another model, not {model}")
-        return Answer(ok=True, reason="")
+            return Health(ok=False, reason="does not answer yet")
+        wrong = any(f"-{variant}-" in proc.mark for variant in self._world.misnamed)
+        if wrong or not proc.mark.startswith(f"{model}-"):
+            return Health(ok=False, reason=f"serves another model, not {model}", misnamed=True)
+        return Health(ok=True, reason="")
 
     def router_status(self, admin_url: str) -> RouterStatus | None:
         return self._world.router_status()

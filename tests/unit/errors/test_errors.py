@@ -122,6 +122,12 @@ def test_a_long_value_and_a_long_list_are_cut() -> None:
         ("zzz", ["name", "replicas"], None),
         ("x" * 100_000, ["name"], None),
         ("a", [], None),
+        ("16", ["1", "2", "4", "8"], None),
+        ("1.5", ["1", "15"], None),
+        ("0.31.0", ["0.32.0"], "0.32.0"),
+        ("cat", ["chart"], "chart"),
+        ("tpu", ["top-up-x"], None),
+        ("least", ["latency"], None),
     ],
 )
 def test_the_nearest_word_is_offered(word: str, known: list[str], closest: str | None) -> None:

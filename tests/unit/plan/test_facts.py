@@ -218,3 +218,26 @@ def test_fp8_weights_are_computed_in_fp8_only_where_the_device_has_it(
     found = plan_text(text, profiles=[mine]).models[0].variants[0].facts
     assert found is not None
     assert found["gemmFlops"] == pytest.approx(flops)
+
+
+def test_float32_without_a_rate_of_its_own_says_that_it_is_planned_too_fast() -> None:
+    variant = planned("{name: v, accelerator: nvidia-h100, engineArgs: {dtype: float32}}")
+    assert (
+        "computing speed of fp32 is not known: that of bf16 is taken, which is too fast"
+        in variant.reasons
+    )
+    half = planned("{name: v, accelerator: nvidia-h100, engineArgs: {dtype: float16}}")
+    assert not any("too fast" in line for line in half.reasons)
+
+
+def test_float32_computes_and_attends_at_its_own_rate_where_that_is_known() -> None:
+    profile = (
+        HEAD + "metadata: {name: mine}\nextends: nvidia-h100\n"
+        "spec: {flops: {fp32: {value: 60, unit: TFLOP/s, source: a test, confidence: low}}}\n"
+    )
+    text = fleet_text("- {name: v, accelerator: mine, engineArgs: {dtype: float32}}")
+    variant = plan_text(text, profiles=[profile]).models[0].variants[0]
+    assert variant.facts is not None
+    assert variant.facts["gemmFlops"] == pytest.approx(60e12 * 0.78)
+    assert variant.facts["attentionFlops"] == pytest.approx(60e12 * 0.53)
+    assert not any("too fast" in line for line in variant.reasons)

@@ -175,8 +175,47 @@ def test_unsafe_insists_and_is_warned_of() -> None:
     assert warned(variant) == ("LC2028",)
 
 
-def test_unsafe_alone_changes_nothing_and_warns_of_nothing() -> None:
-    assert warned("{name: v, accelerator: intel-gaudi3, unsafe: true}") == ()
+def test_unsafe_that_overrules_nothing_is_warned_of_where_it_stands() -> None:
+    text = fleet_text("- {name: v, accelerator: intel-gaudi3, unsafe: true}")
+    (warning,) = plan_text(text).warnings
+    assert warning.code == "LC2029"
+    assert warning.place is not None
+    assert warning.place.path.endswith("unsafe")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "extraArgs: [--disable-log-stats]",
+        "engineArgs: {disableLogStats: true}",
+        "extraArgs: [--load-format, dummy]",
+        "engineArgs: {loadFormat: dummy}",
+        "extraArgs: [--runner=pooling]",
+        "extraArgs: [--convert, embed]",
+        "engineArgs: {skipTokenizerInit: true}",
+    ],
+)
+def test_a_flag_that_would_break_serving_is_refused_unless_unsafe_insists(words: str) -> None:
+    problem = refused(f"{{{H100}, {words}}}", code=65)
+    assert problem.code == "LC2030"
+    assert "would break serving: " in problem.message
+    assert warned(f"{{{H100}, {words}, unsafe: true}}") == ("LC2028",)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "engineArgs: {disableLogStats: false}",
+        "engineArgs: {loadFormat: safetensors}",
+        "engineArgs: {runner: generate}",
+        "extraArgs: [--convert, none]",
+        "engineArgs: {enforceEager: false}",
+        "extraArgs: [--enable-chunked-prefill]",
+        "extraArgs: [--stream-interval, '1']",
+    ],
+)
+def test_a_value_that_breaks_and_changes_nothing_is_taken(words: str) -> None:
+    assert warned(f"{{{H100}, {words}}}") == ()
 
 
 def test_saying_what_must_be_is_no_fault() -> None:
@@ -198,8 +237,55 @@ def test_where_multiples_are_as_good_a_multiple_is_taken(
         assert problem.code == "LC2024"
 
 
-def test_a_flag_whose_effect_no_plan_counts_is_warned_of() -> None:
-    assert warned(f"{{{H100}, engineArgs: {{quantization: fp8}}}}") == ("LC2027",)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "engineArgs: {quantization: fp8}",
+        "engineArgs: {enforceEager: true}",
+        "engineArgs: {maxNumActiveSeqs: 4}",
+        "extraArgs: [--quantization-config, '{}']",
+        "extraArgs: [--no-enable-chunked-prefill]",
+        """extraArgs: [--speculative-config, '{"method": "ngram"}']""",
+        "extraArgs: [--speculative-config.method, ngram]",
+        "extraArgs: [--speculative-config.method=ngram]",
+    ],
+)
+def test_a_flag_whose_effect_no_plan_counts_is_warned_of(words: str) -> None:
+    assert warned(f"{{{H100}, {words}}}") == ("LC2027",)
+
+
+def test_a_key_of_a_json_flag_that_must_be_is_refused_as_the_flag_is() -> None:
+    profile = """apiVersion: fleet.llmd-ctl.dev/v1alpha1
+kind: AcceleratorProfile
+metadata: {name: mine}
+extends: nvidia-h100
+spec:
+  engines:
+    vllm:
+      settings:
+        --attention-config: {value: '{"backend": "X"}', reason: the only one there is, must: true}
+"""
+    text = fleet_text(
+        "- {name: v, accelerator: mine, extraArgs: [--attention-config.backend, FLASH_ATTN]}"
+    )
+    (problem,) = problems_of(text, code=65, profiles=[profile])
+    assert problem.code == "LC2024"
+
+
+@pytest.mark.parametrize(
+    ("words", "at"),
+    [
+        ("--seed, '1', --kv-events-config, '{'", 3),
+        ("--max-num-seqs, many", 1),
+        ("--max-num-seqs=many", 0),
+        ("--dtype, int3", 1),
+        ("--cudagraph-capture-sizes, '1', x", 2),
+    ],
+)
+def test_a_wrong_value_is_told_at_the_word_that_holds_it(words: str, at: int) -> None:
+    problem = refused(f"{{{H100}, extraArgs: [{words}]}}", code=65)
+    assert problem.place is not None
+    assert problem.place.path.endswith(f"extraArgs[{at}]")
 
 
 def test_arguments_for_another_engine_are_left_out_and_that_is_said() -> None:

@@ -329,3 +329,46 @@ def test_every_problem_of_every_variant_is_told_at_once() -> None:
     )
     assert [p.code for p in problems_of(text)] == ["LC3010", "LC3011", "LC3012"]
     assert plan_text(fleet_text("- {name: a, accelerator: nvidia-h100}")).summary.fits
+
+
+def test_window_layers_whose_kv_is_kept_whole_are_counted_so() -> None:
+    variant = "name: v, accelerator: nvidia-h100"
+    off = "extraArgs: [--disable-hybrid-kv-cache-manager]"
+    lean, whole = (
+        planned(f"{{{variant}}}", uri=GPT_OSS),
+        planned(f"{{{variant}, {off}}}", uri=GPT_OSS),
+    )
+    assert lean.fit is not None and whole.fit is not None  # noqa: PT018
+    assert (lean.fit.kv_bytes_per_token, whole.fit.kv_bytes_per_token) == (24_576, 49_152)
+    assert (whole.fit.window_in_flight_bytes, whole.fit.window_bytes_per_request) == (0, 0)
+    assert whole.fit.kv_tokens == whole.fit.kv_bytes_free // 49_152
+    assert lean.facts is not None and whole.facts is not None  # noqa: PT018
+    assert whole.facts["kvTokens"] == whole.fit.kv_tokens < lean.facts["kvTokens"]
+    assert whole.facts["windowKvBytesPerToken"] == lean.facts["windowKvBytesPerToken"]
+    assert any("window layers keep the KV of the whole context" in line for line in whole.reasons)
+    dense = planned(f"{{{variant}, {off}}}")
+    assert not any("window layers" in line for line in dense.reasons)
+
+
+@pytest.mark.parametrize(
+    ("rope", "length", "fits"),
+    [
+        ("linear", 16384, True),
+        ("dynamic", 16384, True),
+        ("yarn", 8192, True),
+        ("yarn", 8193, False),
+    ],
+)
+def test_a_context_is_as_long_as_the_engine_counts_rope_scaling(
+    tmp_path: Path, rope: str, length: int, *, fits: bool
+) -> None:
+    scaling = {"rope_type": rope, "factor": 4.0, "original_max_position_embeddings": 8192}
+    here = tiny(tmp_path, rope_scaling=scaling)
+    text = fleet_text(f"- {{name: v, accelerator: cpu-x86, maxModelLen: {length}}}", uri="./tiny")
+    if fits:
+        (variant,) = plan_text(text, observed=here).models[0].variants
+        assert any("by rope scaling" in r for r in variant.reasons) == (length > 8192)
+    else:
+        (problem,) = problems_of(text, observed=here)
+        assert problem.code == "LC3012"
+        assert "of rope scaling yarn, vLLM 0.32.0 takes max_position_embeddings" in problem.remedy

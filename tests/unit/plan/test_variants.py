@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from llmd_ctl.plan import Observed, Plan
+from llmd_ctl.plan.service import PATIENCE
 from llmd_ctl.profiles import LocalModel
 from tests.unit.plan.fleets import (
     GIB,
@@ -379,6 +380,77 @@ def test_the_promise_is_p95_else_p99_else_p50() -> None:
     assert promise("p50: 30ms, p95: 40ms, p99: 90ms") == 40_000
     assert promise("p50: 30ms, p99: 90ms") == 90_000
     assert promise("p50: 30ms") == 30_000
+
+
+@pytest.mark.parametrize(
+    ("bounds", "unused", "used"),
+    [
+        ("p50: 1s, p99: 3s", ["p50"], "p99"),
+        ("p50: 1s, p95: 2s", ["p50"], "p95"),
+        ("p50: 1s, p95: 2s, p99: 3s", ["p50", "p99"], "p95"),
+        ("p50: 1s", [], "p50"),
+    ],
+)
+@pytest.mark.parametrize("latency", ["ttft", "itl"])
+def test_a_percentile_that_is_not_placed_by_is_named(
+    bounds: str, unused: list[str], used: str, latency: str
+) -> None:
+    plan = plan_text(fleet_text(f"- {H100}", model=f"slo: {{{latency}: {{{bounds}}}}}"))
+    assert [(w.code, w.message) for w in plan.warnings] == [
+        ("LC3024", f"slo.{latency}.{name} is not used for placing yet: {used} is")
+        for name in unused
+    ]
+    for warning, name in zip(plan.warnings, unused, strict=True):
+        assert warning.place is not None
+        assert warning.place.path.endswith(f"slo.{latency}.{name}")
+    reasons = plan.models[0].variants[0].reasons
+    assert f"requests are placed so that each keeps slo.{latency}.{used}" in reasons
+
+
+def routed(objective: str, scheduler: str, model: str = "") -> list[tuple[str, str]]:
+    """The warnings of a fleet that is routed so."""
+    spec = f"router: {{routing: {{objective: {objective}, scheduler: {scheduler}}}}}"
+    warnings = plan_text(fleet_text(f"- {H100}", model=model, spec=spec)).warnings
+    return [(w.code, w.message) for w in warnings]
+
+
+@pytest.mark.parametrize("objective", ["cost", "balanced"])
+def test_without_a_service_level_the_bound_of_saving_money_is_said(objective: str) -> None:
+    ((code, message),) = routed(objective, "expected-finish")
+    assert code == "LC3025"
+    assert f"objective {objective} lets a request finish up to 4 times later" in message
+    assert routed(objective, "expected-finish", "slo: {itl: {p95: 1s}}") == []
+    assert routed("latency", "expected-finish") == []
+
+
+def test_the_bound_of_saving_money_is_the_schedulers() -> None:
+    scorers = Path(__file__).parents[3] / "crates" / "llmd-sched" / "src" / "scorers.rs"
+    assert f"const PATIENCE: f64 = {PATIENCE}.0;" in scorers.read_text()
+
+
+def test_what_a_scheduler_does_not_go_by_is_named() -> None:
+    assert routed("cost", "random", "slo: {itl: {p95: 1s}}") == [
+        ("LC3026", "objective cost does nothing with scheduler random"),
+        ("LC3026", "scheduler random does not place by the slo of chat"),
+    ]
+    assert routed("latency", "random") == []
+
+
+@pytest.mark.parametrize(
+    ("where", "variant"),
+    [
+        ("variants[0].engine.version", "engine: {name: vllm, version: 0.3.2}"),
+        ("defaults.engine.version", ""),
+    ],
+)
+def test_an_unknown_version_is_told_where_it_stands(where: str, variant: str) -> None:
+    spec = "" if variant else "defaults: {engine: {name: vllm, version: 0.3.2}}"
+    text = fleet_text(f"- {{name: v, accelerator: nvidia-h100, {variant}}}", spec=spec)
+    (problem,) = problems_of(text, code=65)
+    assert problem.code == "LC2011"
+    assert problem.place is not None
+    assert problem.place.path.endswith(where)
+    assert problem.place.text[problem.place.column - 1 :].startswith("0.3.2")
 
 
 def test_what_the_router_needs_is_in_the_plan() -> None:

@@ -101,8 +101,19 @@ def test_every_role_of_an_engine_names_a_flag_of_its_table() -> None:
             *spec.reserved,
             *spec.not_yet,
             *spec.uncounted,
+            *spec.breaks,
+            *spec.inert,
         ):
             assert flag in spec.flags, (name, flag)
+
+
+def test_what_breaks_serving_is_a_choice_of_its_flag_and_has_one_verdict() -> None:
+    spec = Catalog.load().engine("vllm").spec
+    for flag, broken in spec.breaks.items():
+        choices = spec.flags[flag].choices
+        assert not choices or set(broken.values) <= set(choices), flag
+    assert not set(spec.breaks) & set(spec.uncounted)
+    assert set(spec.inert) <= {*spec.breaks, *spec.uncounted}
 
 
 def test_every_setting_of_an_accelerator_is_a_flag_of_the_engine() -> None:

@@ -108,6 +108,11 @@ def test_the_longest_context_is_the_engines(rope: dict[str, Any] | None, longest
     assert shape(rope_scaling=rope).max_positions == longest
 
 
+def test_gemma_3_counts_its_rope_scaling_in_already() -> None:
+    rope = {"rope_type": "linear", "factor": 8.0}
+    assert shape(model_type="gemma3_text", rope_scaling=rope).max_positions == 4096
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [

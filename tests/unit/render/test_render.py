@@ -33,6 +33,7 @@ models:
   scheduler: expected-finish
   slo:
     ttftUs: 800000
+    itlUs: 40000
   variants:
   - name: a
     accelerator: nvidia-h100
@@ -59,7 +60,9 @@ models:
 
 def test_the_router_configuration_as_a_whole() -> None:
     old = replace(external("old", "http://10.0.0.7:8100"), served_name="other")
-    chat = model("chat", variant("a"), old, aliases=("assistant",), slo=Slo(ttft_us=800000))
+    chat = model(
+        "chat", variant("a"), old, aliases=("assistant",), slo=Slo(ttft_us=800000, itl_us=40000)
+    )
     whole = replace(plan(chat), traces=Traces("http://collector:4318", "http/protobuf", 0.5))
     assert render_router(whole, PLACE, LAYOUT) == GOLDEN
 

@@ -23,6 +23,7 @@ def load(tmp_path: Path) -> Load:
     """Load text as fleet.yaml."""
 
     def from_text(text: str) -> list[LoadedFleet]:
+        (tmp_path / "mine.yaml").touch()  # the profile file that the valid fleet lists
         file = tmp_path / "fleet.yaml"
         file.write_bytes(text.encode("utf-8", "surrogatepass"))
         return load_fleets([file])

@@ -12,6 +12,12 @@ from llmd_ctl.errors import Problem, SpecInvalid
 from llmd_ctl.spec import load_fleets
 
 
+@pytest.fixture
+def valid(valid: str) -> str:
+    """The valid fleet without the profile file that it lists, which is in no folder here."""
+    return valid.replace("[./mine.yaml]", "[]")
+
+
 def _complaints(*sources: str | Path) -> list[Problem]:
     with pytest.raises(SpecInvalid) as refused:
         load_fleets(sources)
@@ -148,3 +154,33 @@ def test_paths_in_a_fleet_start_at_its_file(tmp_path: Path, valid: str) -> None:
     assert loaded.resolve("./tiny") == tmp_path / "tiny"
     assert loaded.resolve("/models/x") == Path("/models/x")
     assert loaded.resolve("file:///models/x") == Path("/models/x")
+
+
+@pytest.mark.parametrize(
+    ("listed", "reason"),
+    [("./no.yaml", "no such file"), (".", "it is a folder"), ("./fleet.yaml/x", "Not a directory")],
+)
+def test_a_listed_profile_file_that_cannot_be_read_is_told_at_its_item(
+    tmp_path: Path, valid: str, listed: str, reason: str
+) -> None:
+    (tmp_path / "good.yaml").touch()
+    text = valid.replace("profiles: []", f"profiles: [./good.yaml, {listed}]")
+    (tmp_path / "fleet.yaml").write_text(text.replace("replicas: 4", "replicas: -4"))
+    other, problem = _complaints(tmp_path / "fleet.yaml")
+    assert other.code == "LC1025"
+    assert (problem.code, problem.found) == ("LC1001", listed)
+    assert reason in problem.message
+    assert problem.place is not None
+    assert problem.place.path == "spec.profiles[1]"
+    assert problem.place.text[problem.place.column - 1 :].startswith(listed)
+
+
+def test_a_listed_profile_file_that_may_not_be_read_is_told_at_its_item(
+    tmp_path: Path, valid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.yaml").touch()
+    (tmp_path / "fleet.yaml").write_text(valid.replace("profiles: []", "profiles: [./mine.yaml]"))
+    monkeypatch.setattr("os.access", lambda *_: False)
+    (problem,) = _complaints(tmp_path / "fleet.yaml")
+    assert "permission denied" in problem.message
+    assert problem.place is not None

@@ -49,6 +49,13 @@ CASES = [
     ('"7"]', "7]", "LC1023", "7"),
     ("pricePerDeviceHour: 2.95", 'pricePerDeviceHour: "2.95"', "LC1023", '"2.95"'),
     ("sampleRatio: 0.5", "sampleRatio: true", "LC1023", "true"),
+    # revisions
+    ("revision: main", "revision: a b", "LC1047", "a b"),
+    ("revision: main", "revision: --x", "LC1047", "--x"),
+    ("revision: main", "revision: a..b", "LC1047", "a..b"),
+    ("revision: main", "revision: 'v1:latest'", "LC1047", "'v1:latest'"),
+    ("revision: main", "revision: refs/", "LC1047", "refs/"),
+    ("revision: main", "revision: x.lock", "LC1047", "x.lock"),
     # words
     ("apiVersion: fleet.llmd-ctl.dev/v1alpha1", "apiVersion: v1", "LC1024", "v1"),
     ("kind: Fleet", "kind: Fleets", "LC1024", "Fleets"),
@@ -227,3 +234,11 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file(
     for before, after, _ in spoils:
         spoilt = spoilt.replace(before, after, 1)
     assert [p.code for p in complain(spoilt)] == [code for _, _, code in spoils]
+
+
+@pytest.mark.parametrize(
+    "revision", ["main", "v1.0.2", "refs/pr/7", "feature/x_y+z", '"8f5b1e4"', "a" * 40]
+)
+def test_a_revision_is_written_as_git_writes_it(valid: str, load: Load, revision: str) -> None:
+    (loaded,) = load(valid.replace("revision: main", f"revision: {revision}"))
+    assert loaded.fleet.spec.models[0].revision == revision.strip('"')

@@ -1,0 +1,79 @@
+"""The service level of a model: which percentile is placed by, and what of the rest does nothing.
+
+Called by `planner`. The router keeps each request under one bound, so of several percentiles one is
+taken and the others are named in a warning: nothing that was written is lost silently. Pure.
+"""
+
+from __future__ import annotations
+
+from llmd_ctl.plan.records import Slo
+from llmd_ctl.plan.report import Path, Report
+from llmd_ctl.spec import fleet as spec
+
+# The strictest bound that is meant for nearly every request comes first. A median bounds only half
+# of them: kept for each request it would refuse endpoints that keep what was asked.
+BY_STRICTNESS = ("p95", "p99", "p50")
+# `PATIENCE` of llmd-sched's scorers: without a service level, saving money may make a request
+# finish so many times later than it could.
+PATIENCE = 4
+PLACES_BY_PROMISE = "expected-finish"
+
+
+def promise(model: spec.Model, path: Path, report: Report) -> Slo | None:
+    """Return the bounds that plans and routing go by; percentiles without effect are warned of."""
+    if model.slo is None:
+        return None
+    at: Path = (*path, "slo")
+    return Slo(
+        _bound(model.slo.ttft, (*at, "ttft"), report), _bound(model.slo.itl, (*at, "itl"), report)
+    )
+
+
+def placed_by(model: spec.Model, routing: spec.Routing) -> tuple[str, ...]:
+    """Say which percentile each bound of the plan is."""
+    if model.slo is None or routing.scheduler != PLACES_BY_PROMISE:
+        return ()
+    both = (("ttft", model.slo.ttft), ("itl", model.slo.itl))
+    named = [f"slo.{name}.{_taken(bound)}" for name, bound in both if bound is not None]
+    return (f"requests are placed so that each keeps {' and '.join(named)}",)
+
+
+def check_routing(model: spec.Model, path: Path, routing: spec.Routing, report: Report) -> None:
+    """Warn of an objective or a service level that placing does not, or not fully, go by."""
+    saves = routing.objective != "latency"
+    at: Path = ("spec", "router", "routing", "objective")
+    if routing.scheduler != PLACES_BY_PROMISE:
+        _check_ignored(model, path, routing, report)
+    elif saves and model.slo is None:
+        message = (
+            f"{model.name} has no slo: objective {routing.objective} lets a request finish up to "
+            f"{PATIENCE} times later than on the fastest endpoint, and no more"
+        )
+        report.warn("LC3025", message, at)
+
+
+def _check_ignored(model: spec.Model, path: Path, routing: spec.Routing, report: Report) -> None:
+    scheduler = f"scheduler {routing.scheduler}"
+    if routing.objective != "latency":
+        message = f"objective {routing.objective} does nothing with {scheduler}"
+        report.warn("LC3026", message, ("spec", "router", "routing", "objective"))
+    if model.slo is not None:
+        message = f"{scheduler} does not place by the slo of {model.name}"
+        report.warn("LC3026", message, (*path, "slo"))
+
+
+def _bound(bound: spec.Percentiles | None, path: Path, report: Report) -> int | None:
+    if bound is None:
+        return None
+    taken = _taken(bound)
+    for name, microseconds in bound:
+        if microseconds is not None and name != taken:
+            message = f"slo.{path[-1]}.{name} is not used for placing yet: {taken} is"
+            report.warn("LC3024", message, (*path, name))
+    found: int = getattr(bound, taken)
+    return found
+
+
+def _taken(bound: spec.Percentiles) -> str:
+    """The percentile that is placed by; one is always given."""
+    return next(name for name in BY_STRICTNESS if getattr(bound, name) is not None)

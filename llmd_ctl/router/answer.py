@@ -1,0 +1,51 @@
+"""What the router answers, as frozen records: its status, and the outcome of one question.
+
+Made by `admin.py`, read by the controller, apply and status. No HTTP here: who only passes answers
+on must not load a client.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EndpointStatus:
+    """One endpoint as the router sees it. `inflight` is its own exact count of open requests."""
+
+    name: str
+    state: str
+    inflight: int
+
+
+@dataclass(frozen=True)
+class PoolStatus:
+    """One model's pool. `endpoints` is keyed by endpoint name."""
+
+    name: str
+    scheduler: str
+    endpoints: dict[str, EndpointStatus]
+
+
+@dataclass(frozen=True)
+class RouterStatus:
+    """What /status says, as far as the control plane needs it. `pools` is keyed by model."""
+
+    ready: bool
+    config_error: str | None
+    pools: dict[str, PoolStatus]
+
+    def endpoint(self, model: str, name: str) -> EndpointStatus | None:
+        """One endpoint, or None when the router doesn't know it."""
+        pool = self.pools.get(model)
+        return pool.endpoints.get(name) if pool else None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outcome of one HTTP question; `reason` says why it is not ok."""
+
+    ok: bool
+    reason: str
+    latency_ms: float = 0.0
+    simulated: bool = False

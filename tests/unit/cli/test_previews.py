@@ -1,0 +1,128 @@
+"""What `diff`, `--dry-run` and the question before an apply show of what would happen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llmd_ctl.apply.records import Desired
+from llmd_ctl.cli import output
+from llmd_ctl.cli.boundary import run
+from llmd_ctl.cli.planning import folder_of
+from llmd_ctl.plan import Plan
+from tests.unit.cli.test_boundary import FLEET
+
+ALIASED = FLEET.replace("- name: chat", "- name: chat\n    aliases: [al]")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with fleet.yaml, its plan file, and that plan as the desired one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("llmd_ctl.cli.planning._running", lambda _observed: None)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "fleet.yaml").write_text(FLEET)
+    assert run(["plan", "fleet.yaml", "--simulate", "-o", "plan.json"]) == 0
+    document = json.loads((tmp_path / "plan.json").read_text())
+    del document["changes"], document["summary"]["changes"]
+    folder = folder_of("small")
+    folder.prepare()
+    plan = Plan.from_json(document).to_json()
+    folder.write_desired(Desired(1, deleted=False, plan=plan))
+    return tmp_path
+
+
+def edited(place: Path, **values: Any) -> None:
+    file = place / "plan.json"
+    document = json.loads(file.read_text())
+    document["models"][0]["variants"][0].update(values)
+    file.write_text(json.dumps(document))
+
+
+def test_an_alias_is_shown_with_the_engines_that_it_restarts(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    (place / "fleet.yaml").write_text(ALIASED)
+    assert run(["diff", "fleet.yaml", "--simulate", "--output", "json"]) == 1
+    changes = json.loads(capsys.readouterr().out)["changes"]
+    assert [(c["variant"], c["restarts"]) for c in changes] == [(None, 0), ("h100", 1)]
+
+
+def test_what_restarts_is_asked_for_where_somebody_can_answer(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def no(question: str) -> bool:
+        asked.append(question)
+        return False
+
+    monkeypatch.setattr(output, "can_ask", lambda: True)
+    monkeypatch.setattr(output, "ask", no)
+    (place / "fleet.yaml").write_text(ALIASED)
+    assert run(["apply", "fleet.yaml", "--simulate"]) == 130
+    assert asked == ["Go on?"]
+    assert "change chat/h100 (restarts 1): aliases: [] → ['al']" in capsys.readouterr().err
+
+
+def test_an_edited_command_is_shown_by_a_dry_run(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited(place, command=["sh", "-c", "echo evil"])
+    capsys.readouterr()
+    assert run(["apply", "plan.json", "--dry-run", "--detailed-exitcode"]) == 2
+    shown = capsys.readouterr()
+    assert "sh -c 'echo evil'" in shown.out
+    assert "(restarts 1)" in shown.out
+    assert "chat/h100 runs: sh -c 'echo evil'" in shown.err
+
+
+def test_the_command_of_a_first_apply_of_a_plan_file_is_shown(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "fresh"))
+    edited(place, command=["sh", "-c", "echo evil"], env={"LD_PRELOAD": "x.so"})
+    capsys.readouterr()
+    assert run(["apply", "plan.json", "--dry-run"]) == 0
+    assert "chat/h100 runs: LD_PRELOAD=x.so sh -c 'echo evil'" in capsys.readouterr().err
+
+
+def test_a_plan_file_that_names_a_path_as_fleet_writes_nowhere(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads((place / "plan.json").read_text())
+    (place / "plan.json").write_text(json.dumps({**document, "fleet": "../../evil"}))
+    before = sorted(place.rglob("*"))
+    assert run(["apply", "plan.json", "--yes"]) == 65
+    assert "error[LC3001]: the plan cannot be used: .fleet: " in capsys.readouterr().err
+    assert sorted(place.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["desired.json", "observed.json"])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 1}', "\0"])
+def test_an_unreadable_document_is_nothing_known_and_a_warning(
+    name: str, content: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder_of("small").path / name).write_text(content)
+    capsys.readouterr()
+    for argv, code in (
+        (["plan", "fleet.yaml", "--simulate"], 0),
+        (["diff", "fleet.yaml", "--simulate"], 1 if name == "desired.json" else 0),
+        (["apply", "fleet.yaml", "--simulate", "--dry-run"], 0),
+    ):
+        assert run(argv) == code
+        shown = capsys.readouterr()
+        assert "warning[LC4002]" in shown.err
+        assert ("add chat/h100" in shown.out) == (name == "desired.json")
+
+
+def test_json_that_is_nested_without_end_is_no_plan(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "plan.json").write_text("[" * 200_000)
+    assert run(["diff", "plan.json"]) == 65
+    assert "error[LC3001]" in capsys.readouterr().err

@@ -1,0 +1,84 @@
+"""`status` says "as desired" only when everybody who asks is served."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from llmd_ctl.apply.status import FleetStatus, ModelStatus, ReplicaStatus, VariantStatus
+from llmd_ctl.cli.boundary import run
+from llmd_ctl.cli.status import status_view
+
+
+def endpoint(router_state: str) -> ReplicaStatus:
+    return ReplicaStatus(
+        "chat-old", "http://10.0.0.7:8000", router_state, "", 1, 0, None, router_state, 0
+    )
+
+
+def fleet(name: str = "prod", router_state: str = "ready") -> FleetStatus:
+    """A fleet of one external endpoint, which the controller calls converged whatever it does."""
+    variant = VariantStatus("old", "nvidia-l4", "vllm", False, 1, (endpoint(router_state),))  # noqa: FBT003
+    return FleetStatus(
+        fleet=name, revision=1, converged=True, deleted=False, controller="running",
+        router_url="http://127.0.0.1:1", router_admin_url="http://127.0.0.1:2",
+        router_state="ready", models=(ModelStatus("chat", (variant,)),), problems=(),
+    )  # fmt: skip
+
+
+DELETED = replace(fleet("gone"), deleted=True, controller="ended", models=(), router_url=None)
+
+
+def seen(monkeypatch: pytest.MonkeyPatch, *found: FleetStatus) -> None:
+    known = {one.fleet: one for one in found}
+    monkeypatch.setattr("llmd_ctl.apply.fleet_status", lambda folder, _here: known[folder.fleet])
+    monkeypatch.setattr("llmd_ctl.cli.planning.known_fleets", lambda: list(known))
+
+
+@pytest.mark.parametrize(
+    ("router_state", "code", "headline"),
+    [
+        ("ready", 0, "revision 1: as desired ·"),
+        ("unready", 1, "revision 1: not as desired (1 endpoint is not ready) ·"),
+    ],
+)
+def test_an_external_endpoint_that_is_down_is_not_as_desired(
+    router_state: str,
+    code: int,
+    headline: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    seen(monkeypatch, fleet(router_state=router_state))
+    assert run(["status"]) == code
+    assert headline in capsys.readouterr().out
+    assert run(["status", "--output", "json"]) == code
+    [one] = json.loads(capsys.readouterr().out)["fleets"]
+    assert one["converged"] is (code == 0)
+
+
+def test_a_deleted_fleet_is_told_only_when_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen(monkeypatch, fleet(), DELETED)
+    monkeypatch.setattr("llmd_ctl.cli.planning.fleet_name", lambda given: given)
+    assert run(["status"]) == 0
+    assert "gone" not in capsys.readouterr().out
+    assert run(["status", "gone"]) == 0
+    assert "Fleet gone, revision 1: deleted" in capsys.readouterr().out
+    deleting = replace(DELETED, controller="running", converged=False)
+    seen(monkeypatch, deleting)
+    assert run(["status"]) == 1
+    assert "Fleet gone" in capsys.readouterr().out
+
+
+def test_the_table_names_the_endpoint_that_is_down() -> None:
+    out = io.StringIO()
+    for item in status_view(fleet(router_state="unready")):
+        Console(file=out, width=160).print(item)
+    assert "0/1" in out.getvalue()
+    assert "http://10.0.0.7:8000" in out.getvalue()

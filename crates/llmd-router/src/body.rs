@@ -45,8 +45,27 @@ struct Wire<'a> {
     prompt: Option<&'a RawValue>,
 }
 
+/// What stands where an object must: `serde` would read a list as the fields of a struct in
+/// turn, and speak of its own types where it meets anything else. `None` for an object.
+pub(crate) fn instead_of_object(body: &[u8]) -> Option<&'static str> {
+    match body.trim_ascii_start().first() {
+        Some(b'{') => None,
+        Some(b'[') => Some("a list"),
+        Some(b'"') => Some("a string"),
+        Some(b'n') => Some("null"),
+        Some(b't' | b'f') => Some("a boolean"),
+        Some(b'-' | b'0'..=b'9') => Some("a number"),
+        Some(_) => Some("no JSON"),
+        None => Some("empty"),
+    }
+}
+
 /// Reads a body; malformed JSON and a missing model are the client's failures.
 pub(crate) fn parse(body: &[u8]) -> Result<Ask, Failure> {
+    if let Some(found) = instead_of_object(body) {
+        let message = format!("the body must be a JSON object, it is {found}");
+        return Err(Failure::bad_request(message));
+    }
     let wire: Wire<'_> = serde_json::from_slice(body)
         .map_err(|error| Failure::bad_request(format!("the body is not valid: {error}")))?;
     let model = wire

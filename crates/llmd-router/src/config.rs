@@ -73,7 +73,7 @@ pub struct Limits {
     pub connect_ms: u64,
     /// From sending a request to the first byte of the answer's body.
     pub first_byte_ms: u64,
-    /// Between two pieces of an answer.
+    /// Between two pieces of an answer, and for a client to take in more of it.
     pub idle_ms: u64,
     /// For a request in all, retries included.
     pub total_ms: u64,
@@ -99,7 +99,8 @@ impl Default for Limits {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Retry {
-    /// Attempts in all, each at another endpoint.
+    /// Attempts that may end without an answer in time, or with one of 502, 503 or 504; each is
+    /// at another endpoint. Those whose connection failed or was lost do not count.
     pub attempts: u32,
 }
 
@@ -176,7 +177,8 @@ pub struct Model {
     /// Of the random choices; for tests.
     #[serde(default)]
     pub seed: Option<u64>,
-    /// Client credentials go on to the engines.
+    /// Client credentials (`authorization`, cookies, API keys, tokens, the headers of cloud
+    /// gateways) go on to the engines.
     #[serde(default)]
     pub passthrough: bool,
     /// The ways in which it is served.

@@ -4,6 +4,7 @@
 //! endpoint may be tried. Behaviour branches on these, never on text.
 
 use http::StatusCode;
+use llmd_sched::RetryCause;
 use serde_json::json;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -57,6 +58,8 @@ pub(crate) enum Kind {
     Unreachable,
     /// The connection broke.
     Lost,
+    /// What came is not an answer to the request.
+    NoAnswer,
     /// No byte of an answer came in time.
     NoFirstByte,
     /// The answer stopped coming.
@@ -69,30 +72,36 @@ struct Row {
     status: u16,
     error_type: &'static str,
     code: &'static str,
-    retry: bool,
+    retry: Option<RetryCause>,
 }
 
-const fn row(status: u16, error_type: &'static str, code: &'static str, retry: bool) -> Row {
-    Row { status, error_type, code, retry }
+const fn row(status: u16, error_type: &'static str, code: &'static str) -> Row {
+    Row { status, error_type, code, retry: None }
+}
+
+/// A failure of one endpoint, which another may mend.
+const fn mendable(status: u16, code: &'static str, cause: RetryCause) -> Row {
+    Row { status, error_type: "server_error", code, retry: Some(cause) }
 }
 
 impl Kind {
     const fn row(self) -> Row {
         let request = "invalid_request_error";
         match self {
-            Self::BadRequest => row(400, request, "invalid_request", false),
-            Self::TooLong => row(400, request, "context_length_exceeded", false),
-            Self::UnknownModel => row(404, request, "model_not_found", false),
-            Self::UnknownPath => row(404, request, "unknown_url", false),
-            Self::WrongMethod => row(405, request, "method_not_allowed", false),
-            Self::SlowBody => row(408, request, "request_timeout", false),
-            Self::TooLarge => row(413, request, "request_too_large", false),
-            Self::NoEndpoint => row(503, "server_error", "no_endpoint", false),
-            Self::Unreachable => row(502, "server_error", "endpoint_unreachable", true),
-            Self::Lost => row(502, "server_error", "endpoint_lost", true),
-            Self::NoFirstByte => row(504, "server_error", "first_byte_timeout", true),
-            Self::Stalled => row(504, "server_error", "idle_timeout", true),
-            Self::OutOfTime => row(504, "server_error", "request_timeout", false),
+            Self::BadRequest => row(400, request, "invalid_request"),
+            Self::TooLong => row(400, request, "context_length_exceeded"),
+            Self::UnknownModel => row(404, request, "model_not_found"),
+            Self::UnknownPath => row(404, request, "unknown_url"),
+            Self::WrongMethod => row(405, request, "method_not_allowed"),
+            Self::SlowBody => row(408, request, "request_timeout"),
+            Self::TooLarge => row(413, request, "request_too_large"),
+            Self::NoEndpoint => row(503, "server_error", "no_endpoint"),
+            Self::Unreachable => mendable(502, "endpoint_unreachable", RetryCause::Unreachable),
+            Self::Lost => mendable(502, "endpoint_lost", RetryCause::Lost),
+            Self::NoAnswer => mendable(502, "endpoint_no_answer", RetryCause::Unserved),
+            Self::NoFirstByte => mendable(504, "first_byte_timeout", RetryCause::Unserved),
+            Self::Stalled => mendable(504, "idle_timeout", RetryCause::Unserved),
+            Self::OutOfTime => row(504, "server_error", "request_timeout"),
         }
     }
 }
@@ -129,8 +138,8 @@ impl Failure {
         self
     }
 
-    /// Whether another endpoint may be tried, as long as the client has got nothing.
-    pub(crate) const fn retry(&self) -> bool {
+    /// Why another endpoint may be tried, as long as the client has got nothing.
+    pub(crate) const fn retry(&self) -> Option<RetryCause> {
         self.kind.row().retry
     }
 

@@ -4,13 +4,14 @@
 //! However a request ends – answered, failed, or dropped because the client left – the load it
 //! put on an endpoint is given back here, once.
 
+use crate::endpoint::Endpoint;
 use crate::error::{Failure, Kind};
 use crate::headers;
 use crate::pool::{Picked, Pool};
 use crate::router::{Open, Router, Table};
 use crate::trace::{Parent, Trace};
 use http::{HeaderMap, HeaderValue};
-use llmd_sched::{Arrival, Refusal};
+use llmd_sched::{Arrival, Refusal, RetryCause};
 use llmd_types::{Outcome, Phase, RequestId, Usage};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,6 +39,8 @@ pub(crate) struct Flight {
     router: Arc<Router>,
     pool: Option<Arc<Pool>>,
     placed: Option<Picked>,
+    /// That of the last attempt, for the log: a failed one is placed nowhere.
+    last: Option<Arc<Endpoint>>,
     ended: bool,
     _open: Open,
 }
@@ -62,16 +65,25 @@ impl Flight {
             router: Arc::clone(router),
             pool: None,
             placed: None,
+            last: None,
             ended: false,
             _open: Open::count(router),
             table,
         }
     }
 
+    /// When its time is used up; `None` is beyond all time.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.begun.checked_add(self.total())
+    }
+
     /// The time that is left to it.
     pub(crate) fn time_left(&self) -> Duration {
-        let total = Duration::from_millis(self.table.config.limits.total_ms);
-        total.saturating_sub(self.begun.elapsed())
+        self.total().saturating_sub(self.begun.elapsed())
+    }
+
+    fn total(&self) -> Duration {
+        Duration::from_millis(self.table.config.limits.total_ms)
     }
 
     /// It belongs to this pool.
@@ -104,12 +116,12 @@ impl Flight {
 
     /// Asks for another endpoint after a failed attempt; false when there is none, and then the
     /// load is given back already.
-    pub(crate) fn place_again(&mut self, stream: bool) -> bool {
+    pub(crate) fn place_again(&mut self, stream: bool, cause: RetryCause) -> bool {
         self.trace.end_attempt();
         self.trace.phase(Phase::Pick);
         self.placed = None;
         let Some(pool) = self.pool.clone() else { return false };
-        let Ok(picked) = pool.retry(self.number) else { return false };
+        let Ok(picked) = pool.retry(self.number, cause) else { return false };
         pool.metrics.retried(stream);
         self.keep(picked);
         true
@@ -120,6 +132,7 @@ impl Flight {
         metrics.picks.inc();
         metrics.prefix_hit_tokens.inc_by(u64::from(picked.pick.cached_tokens));
         self.trace.picked(&picked.pick);
+        self.last = Some(Arc::clone(&picked.endpoint));
         self.placed = Some(picked);
     }
 
@@ -147,8 +160,7 @@ impl Flight {
         }
         self.trace.end(status, error, self.usage);
         if let Some(error) = error {
-            let placed = self.placed.as_ref();
-            let endpoint = placed.map_or("", |placed| placed.endpoint.known.name.as_str());
+            let endpoint = self.last.as_ref().map_or("", |last| last.known.name.as_str());
             let model = self.pool.as_ref().map_or("", |pool| &pool.name);
             let request = self.name.to_str().unwrap_or_default();
             if status >= 500 {
@@ -161,10 +173,19 @@ impl Flight {
 }
 
 impl Drop for Flight {
-    /// Dropped in any phase before its end: the client left.
+    /// Dropped in any phase before its end: the client left, or lets us wait for it.
     fn drop(&mut self) {
+        if self.time_left().is_zero() {
+            let late = out_of_time();
+            self.end(late.status().as_u16(), Outcome::Cancelled, Some(late.code()));
+        }
         self.end(CLIENT_LEFT, Outcome::Cancelled, Some("client_left"));
     }
+}
+
+/// The request used up its time.
+pub(crate) fn out_of_time() -> Failure {
+    Failure::new(Kind::OutOfTime, "the request used up its time")
 }
 
 /// The scheduler's refusal in the client's words.

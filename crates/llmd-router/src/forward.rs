@@ -7,7 +7,7 @@
 use crate::body::{self, Ask};
 use crate::endpoint::Endpoint;
 use crate::error::{Failure, Kind};
-use crate::flight::Flight;
+use crate::flight::{Flight, out_of_time};
 use crate::headers;
 use crate::sse;
 use crate::upstream::Lease;
@@ -112,7 +112,7 @@ async fn first_byte(
     request: Request<Full<Bytes>>,
 ) -> Result<Answer, Failure> {
     let limits = &flight.table.config.limits;
-    let (connect, idle) = (limits.connect(), Duration::from_millis(limits.idle_ms));
+    let connect = limits.connect();
     let limit = Duration::from_millis(limits.first_byte_ms);
     let left = flight.time_left();
     let pool = flight.pool().cloned();
@@ -125,6 +125,10 @@ async fn first_byte(
     let sending = async {
         let answer = worker.upstream.send(endpoint, request, connect, sent).await?;
         let (head, mut body) = answer.response.into_parts();
+        if head.status.is_informational() {
+            // A switch of protocols, which nobody asked for: behind it comes no HTTP.
+            return Err(no_answer(endpoint, head.status));
+        }
         let first = piece(&mut body, endpoint).await?;
         Ok((head, first, Rest { body, lease: answer.lease }))
     };
@@ -144,7 +148,7 @@ async fn first_byte(
             Ok(Answer { head, begin: Bytes::new(), rest: None })
         }
         Some(first) => {
-            let answer = whole(endpoint, head, first, rest, idle.min(left)).await?;
+            let answer = whole(flight, endpoint, head, first, rest).await?;
             if let Some(usage) = sse::usage_of(&answer.begin) {
                 flight.usage = usage;
             }
@@ -155,20 +159,32 @@ async fn first_byte(
 
 /// Reads an answer to its end, or to the most that is held.
 async fn whole(
+    flight: &Flight,
     endpoint: &Endpoint,
     head: response::Parts,
     first: Bytes,
     mut rest: Rest,
-    idle: Duration,
 ) -> Result<Answer, Failure> {
     let mut all = BytesMut::from(first);
+    let idle = Duration::from_millis(flight.table.config.limits.idle_ms);
     while all.len() < WHOLE_MAX {
-        let next = tokio::time::timeout(idle, piece(&mut rest.body, endpoint)).await;
-        let stalled = |_| Failure::new(Kind::Stalled, stalled_text(endpoint, idle));
-        let Some(next) = next.map_err(stalled)?? else {
+        // Looked at anew with every piece: an answer that drips keeps the idle limit for ever.
+        let left = flight.time_left();
+        let next = tokio::time::timeout(idle.min(left), piece(&mut rest.body, endpoint)).await;
+        let Ok(next) = next else {
+            return Err(if left <= idle {
+                out_of_time()
+            } else {
+                Failure::new(Kind::Stalled, stalled_text(endpoint, idle))
+            });
+        };
+        let Some(next) = next? else {
             rest.lease.give_back();
             return Ok(Answer { head, begin: all.freeze(), rest: None });
         };
+        if left.is_zero() {
+            return Err(out_of_time());
+        }
         all.extend_from_slice(&next);
     }
     Ok(Answer { head, begin: all.freeze(), rest: Some(rest) })
@@ -193,6 +209,12 @@ pub(crate) fn lost(endpoint: &Endpoint, why: &str) -> Failure {
     Failure::new(Kind::Lost, format!("endpoint {} was lost: {why}", endpoint.known.name))
 }
 
+/// What came answers nothing.
+fn no_answer(endpoint: &Endpoint, status: StatusCode) -> Failure {
+    let name = &endpoint.known.name;
+    Failure::new(Kind::NoAnswer, format!("endpoint {name} gave no answer but {}", status.as_u16()))
+}
+
 /// The answer stopped coming.
 pub(crate) fn stalled_text(endpoint: &Endpoint, idle: Duration) -> String {
     let name = &endpoint.known.name;
@@ -202,7 +224,7 @@ pub(crate) fn stalled_text(endpoint: &Endpoint, idle: Duration) -> String {
 fn late(endpoint: &Endpoint, limit: Duration, left: Duration) -> Failure {
     let name = &endpoint.known.name;
     if left <= limit {
-        return Failure::new(Kind::OutOfTime, "the request used up its time");
+        return out_of_time();
     }
     let text = format!("endpoint {name} sent no byte within {} ms", limit.as_millis());
     Failure::new(Kind::NoFirstByte, text)

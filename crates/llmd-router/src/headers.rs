@@ -28,9 +28,27 @@ const HOP_BY_HOP: [&str; 9] = [
     "upgrade",
 ];
 
-/// What proves who a client is; an engine has no business with it.
-const CREDENTIALS: [&str; 6] =
-    ["authorization", "cookie", "x-api-key", "api-key", "x-goog-api-key", "x-auth-token"];
+/// What proves who a client is; an engine has no business with it. Gateways and clouds invent
+/// new names all the time, so most are told by how they begin or end: a header too many that
+/// stays here costs nothing, and `passthrough` lets all of them go on.
+const CREDENTIALS: [&str; 4] =
+    ["cookie", "cookie2", "ocp-apim-subscription-key", "x-functions-key"];
+/// Families of them: signed calls of clouds, and what sign-on proxies tell of a user.
+const CREDENTIAL_BEGINS: [&str; 6] =
+    ["x-goog-", "x-amz-", "x-amzn-oidc-", "x-ms-token-", "x-auth-request-", "cf-access-"];
+/// `authorization` and `x-forwarded-authorization`, `x-api-key`, `x-csrf-token`, …
+const CREDENTIAL_ENDS: [&str; 10] = [
+    "authorization",
+    "api-key",
+    "apikey",
+    "access-key",
+    "token",
+    "secret",
+    "password",
+    "credential",
+    "credentials",
+    "jwt-assertion",
+];
 
 /// Written anew for the endpoint. `accept-encoding` is left out because the router reads
 /// streams as they pass; `expect` was answered here.
@@ -53,7 +71,7 @@ pub(crate) fn upstream(client: &HeaderMap, id: &HeaderValue, passthrough: bool) 
         let text = name.as_str();
         let dropped = HOP_BY_HOP.contains(&text)
             || OWN.contains(&text)
-            || (!passthrough && CREDENTIALS.contains(&text))
+            || (!passthrough && is_credential(text))
             || named.iter().any(|other| other == text);
         if !dropped {
             out.append(name, value.clone());
@@ -61,6 +79,13 @@ pub(crate) fn upstream(client: &HeaderMap, id: &HeaderValue, passthrough: bool) 
     }
     out.insert(REQUEST_ID, id.clone());
     out
+}
+
+/// Whether a header of this name, in lower case, proves who a client is.
+fn is_credential(name: &str) -> bool {
+    CREDENTIALS.contains(&name)
+        || CREDENTIAL_BEGINS.iter().any(|begin| name.starts_with(begin))
+        || CREDENTIAL_ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// Removes from an endpoint's answer what is not for the client.

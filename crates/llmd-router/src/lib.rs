@@ -6,7 +6,8 @@
 //! `llmd-discovery`.
 //!
 //! - `config`: `router.yaml`; `reload`: from there to pools, at the start and at every change
-//! - `control`: start, drain, end; `server`: sockets and threads; `tasks`: where tasks start
+//! - `control`: start, drain, end; `server`, `patience`: sockets and threads; `tasks`: where
+//!   tasks start
 //! - `phases`, `routes`, `receive`, `body`, `forward`, `stream`, `sse`, `flight`: a request
 //! - `upstream`, `headers`, `error`: what it uses on its way
 //! - `pool`, `endpoint`, `scrape`: what it is placed on
@@ -25,6 +26,7 @@ mod headers;
 mod ids;
 mod log;
 mod metrics;
+mod patience;
 mod phases;
 mod pool;
 mod receive;

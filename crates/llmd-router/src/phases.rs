@@ -4,7 +4,8 @@
 //! in metrics, spans and docs. An attempt that fails before the client got a byte goes back to
 //! `pick`: after a connection that failed or broke, a missing first byte, and an endpoint's
 //! answer of 502, 503 or 504. Every other answer of an endpoint (4xx, 429, 500) is its word and
-//! passes through.
+//! passes through. Where the connection failed or broke, every endpoint may be tried once; of
+//! the other attempts `retry.attempts` may be made.
 
 use crate::body::{self, Ask};
 use crate::error::{Failure, Kind};
@@ -17,7 +18,7 @@ use crate::worker::Worker;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, header, request};
 use hyper::body::Incoming;
-use llmd_sched::{Arrival, prefix};
+use llmd_sched::{Arrival, RetryCause, prefix};
 use llmd_types::{Outcome, Phase};
 
 /// Answers one request of a client.
@@ -65,11 +66,11 @@ pub(crate) async fn complete(
     };
     loop {
         let outcome = forward::attempt(worker, &mut flight, head, &body, &ask).await;
-        let retriable = match &outcome {
-            Ok(answer) => answer.is_refusal(),
+        let cause = match &outcome {
+            Ok(answer) => answer.is_refusal().then_some(RetryCause::Unserved),
             Err(failure) => failure.retry(),
         };
-        if retriable && flight.place_again(ask.stream) {
+        if cause.is_some_and(|cause| flight.place_again(ask.stream, cause)) {
             continue;
         }
         return match outcome {

@@ -15,7 +15,7 @@ use crate::metrics::{Metrics, ModelMetrics};
 use llmd_discovery::Snapshot;
 use llmd_sched::{
     Action, Actions, Arrival, EndpointIndex, Event, Pick, PoolConfig, PoolState, PoolStatus,
-    Refusal, Rng, SchedulerKind, prefix, step,
+    Refusal, RetryCause, Rng, SchedulerKind, prefix, step,
 };
 use llmd_types::{Micros, Outcome, ReportedLoad, RequestId, Usage};
 use std::collections::BTreeMap;
@@ -147,9 +147,9 @@ impl Pool {
     }
 
     /// The attempt failed: places the request again.
-    pub(crate) fn retry(&self, request: RequestId) -> Result<Picked, Refusal> {
+    pub(crate) fn retry(&self, request: RequestId, cause: RetryCause) -> Result<Picked, Refusal> {
         let mut state = self.lock();
-        let actions = self.step(&mut state, Event::Retry(request));
+        let actions = self.step(&mut state, Event::Retry(request, cause));
         picked(&state, &actions)
     }
 

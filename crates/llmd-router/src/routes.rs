@@ -29,7 +29,7 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<Route, Failure> {
     let (allowed, route) = match (path, one) {
         ("/v1/chat/completions" | "/v1/completions", _) => (POST, Route::Completion),
         ("/v1/models", _) => (GET, Route::Models),
-        (_, Some(name)) => (GET, Route::Model(name.to_owned())),
+        (_, Some(name)) => (GET, Route::Model(decoded(name))),
         _ => return Err(Failure::new(Kind::UnknownPath, format!("there is no path {path:?}"))),
     };
     let known = allowed.split(", ").any(|name| name == method.as_str());
@@ -41,6 +41,23 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<Route, Failure> {
             Err(Failure { allow: Some(allowed), ..Failure::new(Kind::WrongMethod, message) })
         }
     }
+}
+
+/// A name as it is meant: `%2F` is a slash. What is no such escape stays as it is, and what is
+/// no text then is no model's name.
+fn decoded(name: &str) -> String {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let [first, behind @ ..] = rest {
+        let hex = |digit: u8| char::from(digit).to_digit(16);
+        let escaped = match behind {
+            [high, low, ..] if *first == b'%' => hex(*high).zip(hex(*low)),
+            _ => None,
+        };
+        bytes.push(escaped.map_or(*first, |(high, low)| (high * 16 + low) as u8));
+        rest = if escaped.is_some() { &behind[2..] } else { behind };
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| name.to_owned())
 }
 
 /// All models, aliases included, as the `OpenAI` API lists them.
@@ -81,4 +98,26 @@ pub(crate) fn options(flight: &mut Flight, allowed: &'static str) -> Response<Re
     *response.status_mut() = StatusCode::NO_CONTENT;
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decoded;
+
+    #[test]
+    fn names_are_decoded_and_what_is_no_escape_stays() {
+        for (written, meant) in [
+            ("Org%2FName", "Org/Name"),
+            ("Org/Name", "Org/Name"),
+            ("a%2fb%20c", "a/b c"),
+            ("%C3%A9", "é"),
+            ("100%", "100%"),
+            ("%2", "%2"),
+            ("%+1%zz", "%+1%zz"),
+            ("%252F", "%2F"),
+            ("%ff", "%ff"),
+        ] {
+            assert_eq!(decoded(written), meant, "{written}");
+        }
+    }
 }

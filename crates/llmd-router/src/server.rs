@@ -4,6 +4,7 @@
 //! save it, but spread a few long-lived connections unevenly (32 on two listeners: 20 to 12 or
 //! worse in a fifth of all starts), and lose what is queued on one that closes.
 
+use crate::patience::Patient;
 use crate::phases;
 use crate::router::Router;
 use crate::tasks::{self, Group};
@@ -130,8 +131,10 @@ async fn connection(socket: StdStream, worker: Worker, mut stop: watch::Receiver
         Ok(socket)
     });
     let Ok(socket) = socket else { return };
-    let header = Duration::from_millis(worker.router.table().config.limits.header_ms);
+    let limits = worker.router.table().config.limits.clone();
+    let header = Duration::from_millis(limits.header_ms);
     let closer = worker.closer.clone();
+    let socket = Patient::new(socket, Duration::from_millis(limits.idle_ms), closer.clone());
     let service = service_fn(move |request| {
         let worker = worker.clone();
         async move { Ok::<_, Infallible>(phases::respond(&worker, request).await) }
@@ -147,7 +150,7 @@ async fn connection(socket: StdStream, worker: Worker, mut stop: watch::Receiver
     }
     loop {
         tokio::select! {
-            // An error is the client's: it left, or spoke no HTTP.
+            // An error is the client's: it left, took nothing in, or spoke no HTTP.
             _ = serving.as_mut() => return,
             () = closer.closed() => serving.as_mut().graceful_shutdown(),
             _ = stop.changed(), if !closing => {

@@ -3,10 +3,11 @@
 //! A stream that breaks ends with an SSE error event and a closed connection, never with a
 //! clean `[DONE]`; an answer of another kind that breaks is cut off, so that no client takes it
 //! for whole. Dropping the body (the client left) drops the lease, which reaches the engine,
-//! and the flight, which gives the load back.
+//! and the flight, which gives the load back. Limits are looked at as pieces are asked for; of a
+//! client that asks for none, in `patience`.
 
 use crate::error::{Failure, Kind};
-use crate::flight::Flight;
+use crate::flight::{Flight, out_of_time};
 use crate::forward::{self, Answer, Rest};
 use crate::headers;
 use crate::sse::Events;
@@ -21,6 +22,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
+
+/// How long after its time is used up an answer may wait for its client. One that reads, though
+/// slowly, asks for a piece in that span and is told by an error event; else it is cut.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// The body of an answer.
 #[derive(Debug)]
@@ -82,6 +87,7 @@ pub(crate) fn pass_on(worker: &Worker, mut flight: Flight, answer: Answer) -> Re
         head.headers.remove(header::CONTENT_LENGTH);
     }
     let timer = Box::pin(tokio::time::sleep(idle.min(flight.time_left())));
+    worker.closer.cut_at(flight.deadline().and_then(|end| end.checked_add(GRACE)));
     let passing = Passing {
         begin: Some(begin),
         rest: Some(rest),
@@ -175,8 +181,7 @@ impl Passing {
             ready!(self.timer.as_mut().poll(context));
             let left = self.flight.time_left();
             if left.is_zero() {
-                let text = "the request used up its time";
-                return Poll::Ready(Failure::new(Kind::OutOfTime, text));
+                return Poll::Ready(out_of_time());
             }
             let quiet = self.last.elapsed();
             if quiet >= self.idle {
@@ -211,6 +216,7 @@ impl Passing {
             }
             self.flight.usage = events.usage;
         }
+        self.closer.cut_at(None);
         if let Some(rest) = self.rest.take() {
             rest.lease.give_back();
         }
@@ -229,6 +235,7 @@ impl Passing {
         }
         let status = failure.status().as_u16();
         self.flight.end(status, Outcome::Lost, Some(failure.code()));
+        self.closer.cut_at(None);
         self.closer.close();
         if self.events.is_none() {
             return Err(io::Error::other(failure.clone()));

@@ -2,8 +2,10 @@
 
 use crate::router::Router;
 use crate::upstream::Upstream;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::Notify;
 
 /// Handed to every request of one connection.
@@ -25,18 +27,35 @@ impl Worker {
     }
 }
 
-/// Closes a client's connection behind the answer that is being sent on it.
+/// Closes a client's connection behind the answer that is being sent on it, or in its middle.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Closer(Rc<Notify>);
+pub(crate) struct Closer(Rc<Ends>);
+
+#[derive(Debug, Default)]
+struct Ends {
+    close: Notify,
+    cut: Cell<Option<Instant>>,
+}
 
 impl Closer {
     /// Close it.
     pub(crate) fn close(&self) {
-        self.0.notify_one();
+        self.0.close.notify_one();
     }
 
     /// Waits for that.
     pub(crate) async fn closed(&self) {
-        self.0.notified().await;
+        self.0.close.notified().await;
+    }
+
+    /// The time of the answer that is passing by ends then: the connection is cut if the client
+    /// lets it wait. `None` when none is passing any more.
+    pub(crate) fn cut_at(&self, end: Option<Instant>) {
+        self.0.cut.set(end);
+    }
+
+    /// See [`Self::cut_at`].
+    pub(crate) fn cut(&self) -> Option<Instant> {
+        self.0.cut.get()
     }
 }

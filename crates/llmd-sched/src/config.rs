@@ -41,7 +41,9 @@ pub struct PoolConfig {
     pub scheduler: SchedulerKind,
     /// The promised service level.
     pub slo: Slo,
-    /// Endpoints that a request may try in all; 0 counts as 1.
+    /// Attempts of a request that may end with an endpoint that does not serve it, or not in
+    /// time; 0 counts as 1. Those that end with a connection that failed or was lost do not
+    /// count: only the number of endpoints, each tried once, bounds them.
     pub attempts: u32,
     /// Where prefix chains start: [`crate::prefix::seed`] of the model's name.
     pub prefix_seed: u64,

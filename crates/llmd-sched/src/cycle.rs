@@ -95,10 +95,10 @@ pub(crate) fn pick(
     now: Micros,
     rng: &mut Rng,
 ) -> Result<Pick, Refusal> {
-    // 1. Who may serve it: ready, not tried before, long enough.
+    // 1. Who may serve it: ready, not tried before, long enough, not unreachable just now.
     match only {
         Some(index) => pool.only(index)?,
-        None => filters::filter(pool, request)?,
+        None => filters::filter(pool, request, now)?,
     }
     let candidates = pool.candidates.len() as u32;
     // 2. What each of them holds of its prompt.

@@ -27,6 +27,10 @@ pub enum EndpointState {
 const FRESH: Micros = Micros::from_millis(1_000);
 /// See [`FRESH`].
 pub(crate) const STALE: Micros = Micros::from_millis(5_000);
+/// After a connection that failed, an endpoint is chosen only where no other is left. Short,
+/// because one connect is lost on finding out whether it is back; longer than a burst takes to
+/// find that out again with each of its requests.
+const AVOID: Micros = Micros::from_millis(1_000);
 
 /// The last reading of an endpoint's own metrics.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +38,6 @@ pub(crate) struct Reported {
     pub(crate) load: ReportedLoad,
     /// Requests there that are not ours; `None` when it does not tell what runs and waits.
     pub(crate) foreign: Option<Foreign>,
-    /// The last attempt to read it failed.
-    pub(crate) failed: bool,
 }
 
 /// Load that others put on an endpoint.
@@ -68,6 +70,10 @@ pub(crate) struct Endpoint {
     pub(crate) held: u32,
     pub(crate) load: Load,
     pub(crate) reported: Option<Reported>,
+    /// Since when readings fail; `None` when the last one did not.
+    pub(crate) silent_since: Option<Micros>,
+    /// See [`AVOID`].
+    pub(crate) avoided_until: Micros,
     pub(crate) prefill: Correction,
     pub(crate) step: Correction,
     pub(crate) window: StepWindow,
@@ -91,6 +97,8 @@ impl Endpoint {
             held: 0,
             load: Load::default(),
             reported: None,
+            silent_since: None,
+            avoided_until: Micros::ZERO,
             prefill: Correction::default(),
             step: Correction::default(),
             window: StepWindow::default(),
@@ -101,6 +109,15 @@ impl Endpoint {
             picks: 0,
             failures: 0,
         }
+    }
+
+    /// No connection to it came about.
+    pub(crate) fn avoid(&mut self, now: Micros) {
+        self.avoided_until = now + AVOID;
+    }
+
+    pub(crate) fn avoided(&self, now: Micros) -> bool {
+        now < self.avoided_until
     }
 
     pub(crate) fn bounds(&self) -> Bounds {
@@ -133,7 +150,8 @@ impl Endpoint {
             let waiting = (f64::from(waiting) - ours_waiting).clamp(0.0, all);
             Foreign { waiting, running: all - waiting }
         });
-        self.reported = Some(Reported { load, foreign, failed: false });
+        self.reported = Some(Reported { load, foreign });
+        self.silent_since = None;
         self.load.peak = self.load.requests;
     }
 

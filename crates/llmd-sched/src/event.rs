@@ -59,7 +59,7 @@ pub enum Event<'a> {
     /// More tokens of a streamed answer passed by; the first one with, or after, the first byte.
     Progress(RequestId, u32),
     /// The attempt failed before anything was sent to the client: pick another endpoint.
-    Retry(RequestId),
+    Retry(RequestId, RetryCause),
     /// The request ended.
     Done(RequestId, Outcome, Usage),
     /// A new reading of an endpoint's metrics; `None` when it could not be read.
@@ -75,6 +75,26 @@ pub enum Event<'a> {
     Config(crate::PoolConfig),
     /// A time that was asked for has come.
     Timer,
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryCause {
+    /// No connection came about. Other requests avoid the endpoint for a moment.
+    Unreachable,
+    /// The connection was lost.
+    Lost,
+    /// The endpoint answered that it cannot serve now, or did not answer in time.
+    Unserved,
+}
+
+impl RetryCause {
+    /// Whether such an attempt is one of [`crate::PoolConfig::attempts`]. A request that never
+    /// got an answer is not given up while an endpoint is left that it was not sent to; work
+    /// that endpoints turn down or sit on must not be multiplied.
+    pub(crate) const fn counts(self) -> bool {
+        matches!(self, Self::Unserved)
+    }
 }
 
 /// What to do about it.

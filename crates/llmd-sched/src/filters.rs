@@ -4,9 +4,10 @@ use crate::endpoint::{Endpoint, EndpointState};
 use crate::event::{EndpointIndex, Refusal};
 use crate::pool::PoolState;
 use crate::request::{Length, Request};
+use llmd_types::Micros;
 
 /// Fills `pool.candidates` with the endpoints that may serve the request, or says why none may.
-pub(crate) fn filter(pool: &mut PoolState, request: &Request) -> Result<(), Refusal> {
+pub(crate) fn filter(pool: &mut PoolState, request: &Request, now: Micros) -> Result<(), Refusal> {
     let PoolState { endpoints, candidates, .. } = pool;
     // 1. Ready, and 2. not tried before.
     candidates.clear();
@@ -33,6 +34,11 @@ pub(crate) fn filter(pool: &mut PoolState, request: &Request) -> Result<(), Refu
     } else {
         // A length that was only estimated refuses nobody: the engine with the most room judges.
         candidates.retain(|at| limit(&endpoints[at.at()]) == longest);
+    }
+    // 4. One that can be reached, as far as is known, if there is any.
+    let reachable = |at: &EndpointIndex| !endpoints[at.at()].avoided(now);
+    if candidates.iter().any(reachable) {
+        candidates.retain(reachable);
     }
     Ok(())
 }

@@ -7,7 +7,9 @@
 use crate::config::PoolConfig;
 use crate::cycle;
 use crate::endpoint::{Endpoint, EndpointState};
-use crate::event::{Action, Actions, Arrival, EndpointFacts, EndpointIndex, Event, Refusal};
+use crate::event::{
+    Action, Actions, Arrival, EndpointFacts, EndpointIndex, Event, Refusal, RetryCause,
+};
 use crate::index::Index;
 use crate::learn::{Bounds, Sample};
 use crate::load::Charge;
@@ -38,7 +40,7 @@ pub fn step(pool: &mut PoolState, event: Event<'_>, now: Micros, rng: &mut Rng) 
     match event {
         Event::Arrive(arrival) => return arrive(pool, &arrival, None, now, rng),
         Event::ArriveAt(arrival, index) => return arrive(pool, &arrival, Some(index), now, rng),
-        Event::Retry(id) => return retry(pool, id, now, rng),
+        Event::Retry(id, cause) => return retry(pool, id, cause, now, rng),
         Event::Sent(id) => return sent(pool, id, now),
         Event::Timer => return index_piece(pool, now),
         Event::EndpointUp(facts) => return endpoint_up(pool, facts),
@@ -46,7 +48,7 @@ pub fn step(pool: &mut PoolState, event: Event<'_>, now: Micros, rng: &mut Rng) 
         Event::FirstByte(id) => first_byte(pool, id, now),
         Event::Progress(id, tokens) => progress(pool, id, tokens, now),
         Event::Done(id, outcome, usage) => done(pool, id, outcome, usage, now),
-        Event::Scrape(index, load) => scrape(pool, index, load),
+        Event::Scrape(index, load) => scrape(pool, index, load, now),
         Event::EndpointDrain(index) => {
             if let Some(endpoint) = pool.present(index) {
                 endpoint.state = EndpointState::Draining;
@@ -114,13 +116,24 @@ fn settle(
     }
 }
 
-fn retry(pool: &mut PoolState, id: RequestId, now: Micros, rng: &mut Rng) -> Actions {
+fn retry(
+    pool: &mut PoolState,
+    id: RequestId,
+    cause: RetryCause,
+    now: Micros,
+    rng: &mut Rng,
+) -> Actions {
     let Some(mut request) = pool.requests.remove(id) else { return Actions::new() };
     if let Some(index) = request.endpoint {
-        pool.endpoints[index.at()].failures += 1;
+        let endpoint = &mut pool.endpoints[index.at()];
+        endpoint.failures += 1;
+        if cause == RetryCause::Unreachable {
+            endpoint.avoid(now);
+        }
     }
     pool.release(id, &mut request, now);
-    let used_up = request.tried.len() >= pool.config.attempts.max(1) as usize;
+    request.counted += u32::from(cause.counts());
+    let used_up = request.counted >= pool.config.attempts.max(1);
     let result = if used_up || request.pinned {
         Err(Refusal::AttemptsUsed)
     } else {
@@ -190,7 +203,9 @@ fn first_byte(pool: &mut PoolState, id: RequestId, now: Micros) {
         return;
     }
     (request.attempt.first_byte_at, request.attempt.progress_at) = (Some(now), now);
-    pool.endpoints[index.at()].load.start_running(id, &mut request.charge, now);
+    let endpoint = &mut pool.endpoints[index.at()];
+    endpoint.avoided_until = Micros::ZERO;
+    endpoint.load.start_running(id, &mut request.charge, now);
 }
 
 fn progress(pool: &mut PoolState, id: RequestId, tokens: u32, now: Micros) {
@@ -263,6 +278,9 @@ fn tokens_known(pool: &mut PoolState, id: RequestId, usage: Usage) {
 fn done(pool: &mut PoolState, id: RequestId, outcome: Outcome, usage: Usage, now: Micros) {
     tokens_known(pool, id, usage);
     if let Some((index, flow)) = pool.requests.get(id).and_then(|r| Some((r.endpoint?, r.flow))) {
+        if matches!(outcome, Outcome::Done | Outcome::Refused) {
+            pool.endpoints[index.at()].avoided_until = Micros::ZERO;
+        }
         match outcome {
             // Only a whole, good answer teaches: an error comes quicker than any token, and a
             // lost or left one later.
@@ -324,12 +342,11 @@ fn learn(pool: &mut PoolState, id: RequestId, index: EndpointIndex, usage: Usage
     }
 }
 
-fn scrape(pool: &mut PoolState, index: EndpointIndex, load: Option<ReportedLoad>) {
+fn scrape(pool: &mut PoolState, index: EndpointIndex, load: Option<ReportedLoad>, now: Micros) {
     let Some(endpoint) = pool.present(index) else { return };
-    match (load, &mut endpoint.reported) {
-        (Some(load), _) => endpoint.read(load),
-        (None, Some(reported)) => reported.failed = true,
-        (None, None) => {}
+    match load {
+        Some(load) => endpoint.read(load),
+        None => drop(endpoint.silent_since.get_or_insert(now)),
     }
 }
 
@@ -356,7 +373,8 @@ fn endpoint_down(pool: &mut PoolState, index: EndpointIndex) {
     let Some(endpoint) = pool.present(index) else { return };
     // Its requests stay counted there until each is reported to have ended.
     endpoint.state = EndpointState::Down;
-    endpoint.reported = None;
+    (endpoint.reported, endpoint.silent_since) = (None, None);
+    endpoint.avoided_until = Micros::ZERO;
     pool.index.forget(index.at(), FORGET_PIECE);
 }
 

@@ -38,7 +38,9 @@ mod status;
 pub use config::{PoolConfig, SchedulerKind};
 pub use cycle::{Pick, Reasons, Tier};
 pub use endpoint::EndpointState;
-pub use event::{Action, Actions, Arrival, EndpointFacts, EndpointIndex, Event, Refusal};
+pub use event::{
+    Action, Actions, Arrival, EndpointFacts, EndpointIndex, Event, Refusal, RetryCause,
+};
 pub use handlers::step;
 pub use pool::PoolState;
 pub use rng::Rng;

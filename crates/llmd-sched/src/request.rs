@@ -30,6 +30,8 @@ pub(crate) struct Request {
     pub(crate) indexed: usize,
     /// Endpoints tried, the present one last.
     pub(crate) tried: SmallVec<[EndpointIndex; 4]>,
+    /// Of these attempts, those that count against the configured number.
+    pub(crate) counted: u32,
     /// Where it is in flight.
     pub(crate) endpoint: Option<EndpointIndex>,
     pub(crate) charge: Charge,

@@ -95,14 +95,22 @@ impl PoolState {
 
     fn degraded(&self, endpoint: &Endpoint, now: Micros) -> Vec<String> {
         let mut found = Vec::new();
+        if endpoint.avoided(now) {
+            let left = endpoint.avoided_until.since(now);
+            found.push(format!("no connection: for {left} chosen only where no other is left"));
+        }
         if !endpoint.known {
             found.push("no profile: starts from a neutral one and learns".to_owned());
         }
         match endpoint.reported {
-            None => found.push(
-                "load not reported: own requests, and of others what is usual in the pool"
-                    .to_owned(),
-            ),
+            None => {
+                let silent = endpoint.silent_since.map(|since| now.since(since));
+                let span = silent.map_or(String::new(), |span| format!(" for {span}"));
+                found.push(format!(
+                    "load not reported{span}: own requests, and of others what is usual in the \
+                     pool"
+                ));
+            }
             Some(reported) => {
                 let age = now.since(reported.load.at);
                 if age >= STALE {
@@ -110,7 +118,7 @@ impl PoolState {
                         "load last reported {age} ago: of others' requests what is usual in the \
                          pool"
                     ));
-                } else if reported.failed {
+                } else if endpoint.silent_since.is_some() {
                     found.push(format!("load last reported {age} ago: loses weight as it ages"));
                 }
                 if reported.foreign.is_none() {

@@ -1,6 +1,8 @@
 //! A pick allocates nothing once the pool has seen its traffic: buffers are used again.
 
-use llmd_sched::{Arrival, EndpointFacts, Event, PoolConfig, PoolState, Rng, SchedulerKind, step};
+use llmd_sched::{
+    Arrival, EndpointFacts, Event, PoolConfig, PoolState, RetryCause, Rng, SchedulerKind, step,
+};
 use llmd_types::{Micros, Outcome, ReplicaFacts, RequestId, Usage};
 use std::sync::Arc;
 
@@ -45,7 +47,7 @@ impl Traffic {
             stream: self.next.is_multiple_of(3),
             flow: self.next % 40,
         }));
-        self.happen(Event::Retry(request));
+        self.happen(Event::Retry(request, RetryCause::Lost));
         self.happen(Event::Sent(request));
         while self.pool.has_index_work() {
             self.happen(Event::Timer);

@@ -1,8 +1,8 @@
 //! Laws that hold under any order of events, sensible or not.
 
 use llmd_sched::{
-    Action, Actions, Arrival, EndpointFacts, EndpointIndex, Event, PoolConfig, PoolState, Rng,
-    SchedulerKind, step,
+    Action, Actions, Arrival, EndpointFacts, EndpointIndex, Event, PoolConfig, PoolState,
+    RetryCause, Rng, SchedulerKind, step,
 };
 use llmd_types::{
     Confidence, Micros, Objective, Outcome, ReplicaFacts, ReportedLoad, RequestId, Slo, Usage,
@@ -26,7 +26,7 @@ enum Op {
     Known(u64, Option<u32>),
     FirstByte(u64),
     Progress(u64, u32),
-    Retry(u64),
+    Retry(u64, RetryCause),
     Done(u64, Outcome, Option<u32>),
     Scrape(u16, Option<(Option<u32>, Option<u32>, Option<f64>)>),
     Up(u8, u8),
@@ -44,6 +44,10 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         Just(Outcome::Lost),
         Just(Outcome::Cancelled),
     ]
+}
+
+fn cause() -> impl Strategy<Value = RetryCause> {
+    prop_oneof![Just(RetryCause::Unreachable), Just(RetryCause::Lost), Just(RetryCause::Unserved),]
 }
 
 fn arrive() -> impl Strategy<Value = Op> {
@@ -66,7 +70,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (id(), prop::option::of(any::<u32>())).prop_map(|(id, n)| Op::Known(id, n)),
         4 => id().prop_map(Op::FirstByte),
         6 => (id(), prop_oneof![0u32..50, Just(u32::MAX)]).prop_map(|(id, n)| Op::Progress(id, n)),
-        3 => id().prop_map(Op::Retry),
+        3 => (id(), cause()).prop_map(|(id, cause)| Op::Retry(id, cause)),
         6 => (id(), outcome(), prop::option::of(any::<u32>()))
             .prop_map(|(id, outcome, n)| Op::Done(id, outcome, n)),
         2 => (0u16..8, prop::option::of(load)).prop_map(|(at, load)| Op::Scrape(at, load)),
@@ -130,7 +134,7 @@ impl Run {
 
     fn happen(&mut self, event: Event<'_>) {
         match event {
-            Event::Done(id, ..) | Event::Retry(id) => drop(self.flying.remove(&id)),
+            Event::Done(id, ..) | Event::Retry(id, _) => drop(self.flying.remove(&id)),
             Event::Arrive(ref arrival) | Event::ArriveAt(ref arrival, _) => {
                 self.flying.remove(&arrival.request);
             }
@@ -174,7 +178,7 @@ impl Run {
             Op::Known(id, n) => self.happen(Event::TokensKnown(RequestId(*id), usage(n))),
             Op::FirstByte(id) => self.happen(Event::FirstByte(RequestId(*id))),
             Op::Progress(id, n) => self.happen(Event::Progress(RequestId(*id), *n)),
-            Op::Retry(id) => self.happen(Event::Retry(RequestId(*id))),
+            Op::Retry(id, cause) => self.happen(Event::Retry(RequestId(*id), *cause)),
             Op::Done(id, outcome, n) => {
                 self.happen(Event::Done(RequestId(*id), *outcome, usage(n)));
             }
@@ -279,7 +283,7 @@ proptest! {
                 let found = status.endpoints.iter().find(|e| e.index == pick.endpoint);
                 prop_assert!(found.is_some_and(|e| e.state == llmd_sched::EndpointState::Ready));
                 let before = tried.entry(pick.request).or_default();
-                if matches!(op, Op::Retry(_)) {
+                if matches!(op, Op::Retry(..)) {
                     prop_assert!(!before.contains(&pick.endpoint));
                 }
                 before.push(pick.endpoint);

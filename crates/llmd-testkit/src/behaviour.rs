@@ -29,6 +29,8 @@ pub enum Behaviour {
     HalfClose(usize),
     /// Answers with a page of HTML and status 200.
     WrongContentType,
+    /// Answers with a JSON object of so many bytes, each after a pause.
+    Drip(usize, Duration),
     /// Sends these bytes as they are, then closes.
     Raw(Vec<u8>),
 }

@@ -164,12 +164,13 @@ async fn connection(mut socket: TcpStream, shared: &Mutex<Shared>) -> io::Result
         let (mut reader, mut writer) = socket.split();
         let mut byte = [0_u8; 1];
         let keep = tokio::select! {
-            answered = answer(&mut writer, behaviour, streamed) => answered?,
             // A router that leaves closes the connection; it sends nothing in mid-answer.
-            _ = reader.read(&mut byte) => {
-                lock(shared).received[index].cancelled = Some(Instant::now());
-                return Ok(());
-            }
+            answered = answer(&mut writer, behaviour, streamed) => answered.ok(),
+            _ = reader.read(&mut byte) => None,
+        };
+        let Some(keep) = keep else {
+            lock(shared).received[index].cancelled = Some(Instant::now());
+            return Ok(());
         };
         if !keep {
             return Ok(());
@@ -254,11 +255,29 @@ async fn answer(
             writer.write_all(plain(200, "text/html", "<html></html>").as_bytes()).await?;
             Ok(true)
         }
+        Behaviour::Drip(count, gap) => drip(writer, count, gap).await,
         Behaviour::Raw(bytes) => {
             writer.write_all(&bytes).await?;
             Ok(false)
         }
     }
+}
+
+/// A JSON object of `count` bytes, one by one.
+async fn drip(
+    writer: &mut (impl AsyncWriteExt + Unpin),
+    count: usize,
+    gap: Duration,
+) -> io::Result<bool> {
+    let body = format!("{{{}}}", " ".repeat(count.saturating_sub(2)));
+    let whole = plain(200, "application/json", &body);
+    let (head, body) = whole.split_at(whole.len() - body.len());
+    writer.write_all(head.as_bytes()).await?;
+    for byte in body.as_bytes() {
+        tokio::time::sleep(gap).await;
+        writer.write_all(std::slice::from_ref(byte)).await?;
+    }
+    Ok(true)
 }
 
 async fn pause(time: Duration) -> io::Result<bool> {

@@ -44,7 +44,12 @@ pub(super) async fn answer(worker: &Worker, request: Request<Incoming>) -> Respo
     let Ok(read) = Limited::new(request.into_body(), BODY_MAX).collect().await else {
         return refuse(StatusCode::BAD_REQUEST, "the body cannot be read");
     };
-    let wanted: Wanted = match serde_json::from_slice(&read.to_bytes()) {
+    let read = read.to_bytes();
+    if let Some(found) = body::instead_of_object(&read) {
+        let reason = format!("the body must be a JSON object, it is {found}");
+        return refuse(StatusCode::BAD_REQUEST, &reason);
+    }
+    let wanted: Wanted = match serde_json::from_slice(&read) {
         Ok(wanted) => wanted,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
     };

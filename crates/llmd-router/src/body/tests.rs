@@ -63,6 +63,24 @@ fn what_cannot_be_read_is_a_bad_request() {
 }
 
 #[test]
+fn a_body_that_is_no_object_is_refused_in_the_users_words() {
+    for (body, found) in [
+        (r#"["m", true, 5, 5, [], [], "p"]"#, "a list"),
+        (" \n null", "null"),
+        ("\"m\"", "a string"),
+        ("-1", "a number"),
+        ("true", "a boolean"),
+        ("\u{feff}{}", "no JSON"),
+        (" ", "empty"),
+    ] {
+        let message = parse(body.as_bytes()).unwrap_err().message;
+        assert_eq!(message, format!("the body must be a JSON object, it is {found}"));
+    }
+    let message = parse(b"{\"model\":").unwrap_err().message;
+    assert!(message.starts_with("the body is not valid: EOF"), "{message}");
+}
+
+#[test]
 fn a_model_named_twice_is_refused() {
     // An engine might take the other one.
     assert!(parse(br#"{"model":"a","model":"b"}"#).is_err());

@@ -31,6 +31,35 @@ fn credentials_and_hop_by_hop_headers_end_at_the_router() {
 }
 
 #[test]
+fn credentials_are_told_by_their_names() {
+    let secret = [
+        "x-amz-security-token",
+        "x-amz-date",
+        "x-csrf-token",
+        "x-xsrf-token",
+        "x-access-token",
+        "x-goog-api-key",
+        "x-goog-iap-jwt-assertion",
+        "cf-access-jwt-assertion",
+        "x-forwarded-authorization",
+        "api-key",
+        "apikey",
+        "x-client-secret",
+        "x-auth-request-email",
+        "ocp-apim-subscription-key",
+    ];
+    let open =
+        ["content-type", "x-tokens", "x-session-id", "user-agent", "x-tokenizer", "tracestate"];
+    let pairs: Vec<_> = secret.iter().chain(&open).map(|name| (*name, "1")).collect();
+    let out = upstream(&map(&pairs), &HeaderValue::from_static("id"), false);
+    let left: Vec<_> =
+        out.keys().map(HeaderName::as_str).filter(|n| *n != "x-request-id").collect();
+    assert_eq!(left, open);
+    let all = upstream(&map(&pairs), &HeaderValue::from_static("id"), true);
+    assert_eq!(all.len(), secret.len() + open.len() + 1);
+}
+
+#[test]
 fn passthrough_lets_credentials_pass_and_nothing_else() {
     let client = map(&[("authorization", "Bearer secret"), ("te", "trailers")]);
     let out = upstream(&client, &HeaderValue::from_static("id"), true);

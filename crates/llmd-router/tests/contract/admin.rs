@@ -53,6 +53,8 @@ async fn a_probe_tells_why_it_failed() {
     ] {
         assert_eq!(probe(&setup, Some(KEY), body).await.status, status);
     }
+    let list = probe(&setup, Some(KEY), "[\"chat\", \"e1\"]").await;
+    assert_eq!(list.status, 400, "{}", list.text());
 }
 
 #[tokio::test]

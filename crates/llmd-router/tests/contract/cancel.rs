@@ -4,6 +4,30 @@
 use crate::support::{CHAT, SOON, Setup, body, engine, one_model, told};
 use llmd_testkit::{Behaviour, Client, FakeEngine};
 use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+/// A listener that takes no connection any more: its queue is full, so nobody is answered.
+struct Full {
+    port: u16,
+    _listener: TcpListener,
+    _queued: Vec<TcpStream>,
+}
+
+impl Full {
+    async fn listen() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut queued = Vec::new();
+        let patience = Duration::from_millis(300);
+        while let Ok(socket) = tokio::time::timeout(patience, TcpStream::connect(address)).await {
+            queued.push(socket.unwrap());
+            assert!(queued.len() < 100, "the queue is never full");
+        }
+        Self { port: address.port(), _listener: listener, _queued: queued }
+    }
+}
 
 async fn until_received(engine: &FakeEngine) {
     let begun = Instant::now();
@@ -76,17 +100,24 @@ async fn while_its_body_is_read() {
 
 #[tokio::test]
 async fn while_a_connection_is_being_made() {
-    // An address that nobody answers from: TEST-NET-1.
+    let full = Full::listen().await;
     let config = format!(
         "{}models:\n- name: chat\n  sources: [{{kind: static, endpoints: \
-         [{{name: e, address: 192.0.2.1, port: 9}}]}}]\n",
-        crate::support::base().replace("connectMs: 500", "connectMs: 60000")
+         [{{name: e, address: 127.0.0.1, port: {}}}]}}]\n",
+        crate::support::base().replace("connectMs: 500", "connectMs: 60000"),
+        full.port
     );
     let setup = Setup::start(&config);
     let client = setup.post(&[], &body("chat", true)).await;
-    setup.until(|status| status["models"][0]["requests"] == 1 || status["openRequests"] == 0).await;
+    setup.until(|status| status["models"][0]["requests"] == 1).await;
     drop(client);
     setup.at_rest_within(SOON).await;
+    // Had the connection failed, or come about, it would not have been the client's leaving.
+    assert_eq!(setup.metric("llmd_router_requests_total{model=\"chat\",code=\"499\"}").await, 1.0);
+    assert_eq!(
+        setup.metric("llmd_router_retries_total{model=\"chat\",stream=\"true\"}").await,
+        0.0
+    );
 }
 
 #[tokio::test]

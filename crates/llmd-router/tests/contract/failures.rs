@@ -43,7 +43,12 @@ async fn a_refused_connection_is_mended_elsewhere() {
     let (setup, bad, _good) = pair(Behaviour::ok());
     bad.kill();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    all_are_answered(&setup).await;
+    for _ in 0..4 {
+        assert_eq!((setup.ask().await.status, setup.ask_stream().await.status), (200, 200));
+    }
+    let repeated = retries(&setup, "false").await + retries(&setup, "true").await;
+    assert!((1.0..8.0).contains(&repeated), "found out {repeated} times in 8 requests");
+    setup.at_rest().await;
     let status = setup.status().await;
     assert_eq!(status["models"][0]["endpoints"][0]["state"], "down");
 }
@@ -125,14 +130,28 @@ async fn when_all_say_not_now_the_last_of_them_is_heard() {
 
 #[tokio::test]
 async fn attempts_are_bounded_and_each_is_at_another_endpoint() {
-    let engines: Vec<FakeEngine> =
-        (0..5).map(|_| engine(vec![Behaviour::CloseBeforeHead])).collect();
-    let setup = Setup::start(&one_model(&engines.iter().collect::<Vec<_>>()));
+    // Those whose connection was lost are bounded by the pool alone.
+    for (bad, status, attempts) in
+        [(Behaviour::Status(503), 503, 3), (Behaviour::CloseBeforeHead, 502, 5)]
+    {
+        let engines: Vec<FakeEngine> = (0..5).map(|_| engine(vec![bad.clone()])).collect();
+        let setup = Setup::start(&one_model(&engines.iter().collect::<Vec<_>>()));
+        assert_eq!(setup.ask().await.status, status);
+        let counts: Vec<usize> = engines.iter().map(|engine| engine.received().len()).collect();
+        assert_eq!(counts.iter().sum::<usize>(), attempts, "{counts:?}");
+        assert!(counts.iter().all(|count| *count <= 1), "{counts:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_switch_of_protocols_is_not_passed_on() {
+    let switch = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n";
+    let (setup, _bad, _good) = pair(Behaviour::Raw(switch.as_bytes().to_vec()));
+    all_are_answered(&setup).await;
+    let bad = engine(vec![Behaviour::Raw(switch.as_bytes().to_vec())]);
+    let setup = Setup::start(&one_model(&[&bad]));
     let reply = setup.ask().await;
-    assert_eq!((reply.status, error_code(&reply).as_str()), (502, "endpoint_lost"));
-    let counts: Vec<usize> = engines.iter().map(|engine| engine.received().len()).collect();
-    assert_eq!(counts.iter().sum::<usize>(), 3, "{counts:?}");
-    assert!(counts.iter().all(|count| *count <= 1), "{counts:?}");
+    assert_eq!((reply.status, error_code(&reply).as_str()), (502, "endpoint_no_answer"));
 }
 
 #[tokio::test]
@@ -225,6 +244,22 @@ async fn a_request_ends_when_its_time_is_used_up() {
     let reply = setup.ask().await;
     assert_eq!((reply.status, error_code(&reply).as_str()), (504, "request_timeout"));
     setup.at_rest().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_drips_ends_when_its_time_is_used_up() {
+    // One piece after the other well within the idle limit, for four seconds.
+    let engine = engine(vec![Behaviour::Drip(40, Duration::from_millis(100))]);
+    let config = one_model(&[&engine]).replace("totalMs: 20000", "totalMs: 900");
+    let setup = Setup::start(&config);
+    let begun = Instant::now();
+    let reply = setup.ask().await;
+    assert_eq!((reply.status, error_code(&reply).as_str()), (504, "request_timeout"));
+    assert!(begun.elapsed() < Duration::from_millis(1_900), "{:?}", begun.elapsed());
+    told(&engine, Instant::now()).await;
+    setup.at_rest().await;
+    engine.script(vec![Behaviour::Drip(4, Duration::from_millis(100))]);
+    assert_eq!(setup.ask().await.text(), "{  }", "within its time it is waited for");
 }
 
 #[tokio::test]

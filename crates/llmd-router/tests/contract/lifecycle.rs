@@ -248,7 +248,12 @@ fn a_wrong_configuration_or_usage_ends_with_its_own_code() {
     let file = folder.path().join("router.yaml");
     std::fs::write(&file, "version: 2\n").unwrap();
     let run = |arguments: &[&std::ffi::OsStr]| {
-        llmd_router::router_main(arguments.iter().map(|a| (*a).to_owned()).collect())
+        // As a process, whose complaints do not mix with the tests' own lines.
+        let router = std::process::Command::new(env!("CARGO_BIN_EXE_llmd-router"))
+            .args(arguments)
+            .output()
+            .unwrap();
+        router.status.code().unwrap()
     };
     assert_eq!(run(&["--config".as_ref(), file.as_ref()]), 65);
     assert_eq!(run(&["--config".as_ref(), file.as_ref(), "--check".as_ref()]), 65);

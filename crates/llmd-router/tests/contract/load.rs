@@ -1,4 +1,4 @@
-//! An engine dies under load.
+//! Engines die under load.
 
 use crate::support::{Setup, engine, one_model};
 use llmd_testkit::Behaviour;
@@ -45,5 +45,29 @@ async fn a_killed_engine_loses_no_request_and_ends_no_stream_in_silence() {
     assert!(broken > 0, "the engine died while nothing ran on it: the test shows nothing");
     let errors = setup.metric("llmd_router_stream_errors_total{model=\"chat\"}").await;
     assert_eq!(errors, f64::from(broken));
+    setup.at_rest().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_engine_that_is_left_answers_all_that_was_not_begun() {
+    let slow = Behaviour::SlowFirstByte(Duration::from_millis(40));
+    let engines: Vec<_> = (0..4).map(|_| engine(vec![slow.clone()])).collect();
+    let setup = Arc::new(Setup::start(&one_model(&engines.iter().collect::<Vec<_>>())));
+    let mut tasks = tokio::task::JoinSet::new();
+    for client in 0..100 {
+        let setup = Arc::clone(&setup);
+        tasks.spawn(async move {
+            for _ in 0..6 {
+                let reply =
+                    if client % 2 == 0 { setup.ask().await } else { setup.ask_stream().await };
+                assert_eq!(reply.status, 200, "lost: {}", reply.text());
+            }
+        });
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    engines[1..].iter().for_each(llmd_testkit::FakeEngine::kill);
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
     setup.at_rest().await;
 }

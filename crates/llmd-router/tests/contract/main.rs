@@ -13,6 +13,7 @@ mod cancel;
 mod failures;
 mod lifecycle;
 mod load;
+mod patience;
 mod process;
 mod requests;
 mod support;

@@ -106,3 +106,16 @@ async fn a_second_sigterm_cuts_what_runs_and_the_log_says_so_as_json() {
     assert_eq!(line["fields"]["requests"], 1);
     assert_eq!(process.ended().await, Some(1));
 }
+
+#[tokio::test]
+async fn the_log_names_the_endpoint_that_failed_last() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let config = one_model(&[&engine]);
+    engine.kill();
+    let process = Process::start(&config, "text");
+    let data = data_address(&process.line("listening"));
+    let client = Client::post(data, CHAT, &[], body("chat", false).as_bytes()).await.unwrap();
+    assert_eq!(client.reply().await.unwrap().status, 502);
+    let line = process.line("request failed");
+    assert!(line.contains("endpoint=\"e0\""), "{line}");
+}

@@ -209,13 +209,19 @@ async fn without_an_endpoint_the_answer_is_503_and_when_to_come_back() {
 #[tokio::test]
 async fn models_and_aliases_are_listed() {
     let engine = engine(vec![Behaviour::ok()]);
-    let setup = Setup::start(&one_model(&[&engine]));
+    let setup =
+        Setup::start(&one_model(&[&engine]).replace("[assistant]", "[assistant, Org/Name]"));
     let reply = Client::ask(setup.data, "GET", "/v1/models").await.unwrap();
     let list: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
     let ids: Vec<_> = list["data"].as_array().unwrap().iter().map(|m| m["id"].clone()).collect();
-    assert_eq!(ids, ["chat", "assistant"]);
+    assert_eq!(ids, ["chat", "assistant", "Org/Name"]);
     let one = Client::ask(setup.data, "GET", "/v1/models/assistant").await.unwrap();
     assert_eq!(one.status, 200);
+    for name in ["Org%2FName", "Org/Name"] {
+        let one = Client::ask(setup.data, "GET", &format!("/v1/models/{name}")).await.unwrap();
+        assert_eq!(one.status, 200, "{name}");
+        assert!(one.text().contains("\"id\":\"Org/Name\""), "{}", one.text());
+    }
     let none = Client::ask(setup.data, "GET", "/v1/models/x").await.unwrap();
     assert_eq!((none.status, error_code(&none).as_str()), (404, "model_not_found"));
 }

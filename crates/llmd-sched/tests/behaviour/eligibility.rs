@@ -1,7 +1,7 @@
 //! Which endpoints may serve a request: filters, refusals, retries.
 
 use crate::world::{Ask, World, ask, round};
-use llmd_sched::{EndpointIndex, Event, PoolConfig, Refusal, SchedulerKind};
+use llmd_sched::{EndpointIndex, Event, PoolConfig, Refusal, RetryCause, SchedulerKind};
 use llmd_types::{Outcome, ReplicaFacts, RequestId, Usage};
 
 const ALL: [SchedulerKind; 5] = [
@@ -74,6 +74,78 @@ fn a_retry_in_a_pool_that_emptied_finds_no_endpoint() {
     world.step(Event::EndpointDown(pick.endpoint));
     assert_eq!(world.try_retry(pick.request), Err(Refusal::NoEndpoint));
     world.assert_at_rest();
+}
+
+#[test]
+fn attempts_without_a_connection_do_not_count_and_end_with_the_pool() {
+    for cause in [RetryCause::Unreachable, RetryCause::Lost] {
+        let config = PoolConfig { attempts: 2, ..PoolConfig::default() };
+        let mut world = World::with(config, &vec![round(); 7]);
+        let id = world.arrive(&ask(100, 10)).request;
+        let mut tried = vec![world.failed(id, cause).unwrap().endpoint];
+        tried.extend((0..3).map(|_| world.failed(id, cause).unwrap().endpoint));
+        // One that counts leaves one more; it does not count what came before.
+        tried.push(world.try_retry(id).unwrap().endpoint);
+        tried.push(world.failed(id, cause).unwrap().endpoint);
+        assert_eq!(world.failed(id, cause), Err(Refusal::AttemptsUsed), "all seven tried");
+        tried.sort_unstable();
+        tried.dedup();
+        assert_eq!(tried.len(), 6, "{cause:?}: each once, behind the first");
+        world.assert_at_rest();
+    }
+}
+
+#[test]
+fn an_endpoint_without_a_connection_is_avoided_for_a_second_while_another_is_left() {
+    for scheduler in ALL {
+        let mut world = World::scheduled(scheduler, 2);
+        let pick = world.try_arrive(&ask(100, 10), Some(EndpointIndex(0))).unwrap();
+        assert!(world.failed(pick.request, RetryCause::Unreachable).is_err());
+        let places = |world: &mut World| {
+            let picks: Vec<_> = (0..40).map(|_| world.arrive(&ask(100, 10))).collect();
+            for pick in &picks {
+                world.cancel(pick.request);
+            }
+            picks.iter().any(|pick| pick.endpoint.0 == 0)
+        };
+        world.wait(999_999);
+        assert!(!places(&mut world), "{scheduler:?}");
+        assert!(world.endpoint(0).degraded.concat().contains("no connection"));
+        world.wait(1);
+        assert!(places(&mut world), "{scheduler:?}: it may be back");
+        assert!(!world.endpoint(0).degraded.concat().contains("no connection"));
+    }
+}
+
+#[test]
+fn an_endpoint_that_is_avoided_is_chosen_where_no_other_is_left() {
+    let mut world = World::scheduled(SchedulerKind::ExpectedFinish, 1);
+    let pick = world.arrive(&ask(100, 10));
+    assert!(world.failed(pick.request, RetryCause::Unreachable).is_err());
+    assert_eq!(world.place(&ask(100, 10)), 0);
+}
+
+#[test]
+fn an_endpoint_is_avoided_until_its_first_success_and_not_for_a_lost_connection() {
+    let ends: [fn(&mut World, RequestId); 4] = [
+        |world, id| drop(world.step(Event::FirstByte(id))),
+        |world, id| world.end(id, Outcome::Done, Usage::default()),
+        |world, id| world.end(id, Outcome::Refused, Usage::default()),
+        |world, id| drop(world.step(Event::Retry(id, RetryCause::Lost))),
+    ];
+    for (case, end) in ends.iter().enumerate() {
+        let mut world = World::scheduled(SchedulerKind::RoundRobin, 2);
+        let at = Some(EndpointIndex(0));
+        let running = world.try_arrive(&ask(100, 10), at).unwrap();
+        let refused = world.try_arrive(&ask(100, 10), at).unwrap();
+        if case < 3 {
+            assert!(world.failed(refused.request, RetryCause::Unreachable).is_err());
+            assert_eq!(world.place(&ask(100, 10)), 1);
+        }
+        end(&mut world, running.request);
+        let places = [world.place(&ask(100, 10)), world.place(&ask(100, 10))];
+        assert!(places.contains(&0), "{case}: {places:?}");
+    }
 }
 
 #[test]
@@ -162,7 +234,7 @@ fn events_about_requests_that_are_not_there_change_nothing() {
         Event::Sent(id),
         Event::FirstByte(id),
         Event::Progress(id, 3),
-        Event::Retry(id),
+        Event::Retry(id, RetryCause::Unreachable),
         Event::TokensKnown(id, Usage::default()),
         Event::Done(id, Outcome::Lost, Usage::default()),
         Event::Scrape(EndpointIndex(9), None),

@@ -180,6 +180,41 @@ fn load_of_others_is_what_is_reported_beyond_ours() {
 }
 
 #[test]
+fn prompts_of_others_that_wait_are_ahead_of_ours() {
+    let mut world = World::with(PoolConfig::default(), &vec![round(); 2]);
+    // The usual prompt, which those of others are taken to be like.
+    let usual = world.arrive(&ask(5_000, 10));
+    world.cancel(usual.request);
+    world.report(0, 0, 4, 0.0);
+    world.report(1, 0, 0, 0.0);
+    let mut ttft = |place| {
+        let pick = world.try_arrive(&ask(100, 10), Some(EndpointIndex(place))).unwrap();
+        world.cancel(pick.request);
+        pick.reasons.ttft.0
+    };
+    let (behind, alone) = (ttft(0), ttft(1));
+    assert!((15_000..25_000).contains(&(behind - alone)), "four prompts: {behind} {alone}");
+}
+
+#[test]
+fn status_says_for_how_long_an_endpoint_has_told_nothing() {
+    let mut world = World::with(PoolConfig::default(), &vec![round(); 2]);
+    world.report(1, 0, 0, 0.0);
+    for _ in 0..13 {
+        for endpoint in 0..2 {
+            world.step(Event::Scrape(EndpointIndex(endpoint), None));
+        }
+        world.wait(1_000_000);
+    }
+    let texts = |world: &World| [0, 1].map(|place| world.endpoint(place).degraded.concat());
+    let [never, once] = texts(&world);
+    assert!(never.contains("not reported for 13.0s"), "{never}");
+    assert!(once.contains("last reported 13.0s ago"), "{once}");
+    world.report(0, 0, 0, 0.0);
+    assert_eq!(texts(&world)[0], "");
+}
+
+#[test]
 fn a_request_of_ours_that_just_ended_is_not_taken_for_anothers() {
     let mut world = World::with(PoolConfig::default(), &[round()]);
     let ours = world.arrive(&ask(100, 10));

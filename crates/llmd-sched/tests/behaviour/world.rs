@@ -2,7 +2,7 @@
 
 use llmd_sched::{
     Action, Actions, Arrival, EndpointFacts, EndpointIndex, EndpointStatus, Event, Pick,
-    PoolConfig, PoolState, Refusal, Rng, SchedulerKind, step,
+    PoolConfig, PoolState, Refusal, RetryCause, Rng, SchedulerKind, step,
 };
 use llmd_types::{Micros, Outcome, ReplicaFacts, ReportedLoad, RequestId, Usage};
 use std::sync::Arc;
@@ -137,8 +137,13 @@ impl World {
         self.arrive(ask).endpoint.0
     }
 
+    /// After an attempt that counts.
     pub(crate) fn try_retry(&mut self, id: RequestId) -> Result<Pick, Refusal> {
-        result(&self.step(Event::Retry(id)))
+        self.failed(id, RetryCause::Unserved)
+    }
+
+    pub(crate) fn failed(&mut self, id: RequestId, cause: RetryCause) -> Result<Pick, Refusal> {
+        result(&self.step(Event::Retry(id, cause)))
     }
 
     /// Tells that it was sent, until the index knows all of it.

@@ -44,6 +44,7 @@ def summary_view(document: Json) -> Iterator[RenderableType]:
     )
     yield _work_table(runs)
     yield _latency_table(runs)
+    yield Text(conclusion(runs), style="bold")
     for run, kill in zip(runs, document["killed"], strict=True):
         yield Text(
             f"{run['scheduler']}: {kill['variant']} was killed (SIGKILL) after "
@@ -53,6 +54,17 @@ def summary_view(document: Json) -> Iterator[RenderableType]:
         )
     if document["trace"] is not None:
         yield from trace_view(document["trace"])
+
+
+def conclusion(runs: Sequence[Json]) -> str:
+    """The two schedulers side by side, in one sentence; no judgement."""
+    parts = [
+        f"{name} p95 " + " against ".join(duration(run["all"][key]["p95"]) for run in runs)
+        for key, name in (("ttftUs", "TTFT"), ("itlUs", "ITL"))
+    ]
+    hits = " against ".join(f"{run['all']['prefixHitRate']:.0%}" for run in runs)
+    names = " against ".join(run["scheduler"] for run in runs)
+    return f"{names}: {', '.join(parts)}, prefix hits {hits}"
 
 
 def lost(run: Json) -> int:

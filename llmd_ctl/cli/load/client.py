@@ -36,6 +36,7 @@ class Answer:
     chunk_us: list[int] = field(default_factory=list)
     usage: dict[str, Any] | None = None
     request_id: str | None = None
+    simulated: bool = False
 
 
 class _BadAnswer(Exception):
@@ -148,6 +149,7 @@ class _Connection(asyncio.Protocol):
         fields = (line.partition(":") for line in lines[1:])
         headers = {name.strip().lower(): value.strip() for name, _, value in fields}
         self.answer.request_id = headers.get("x-request-id")
+        self.answer.simulated = headers.get("x-llmd-ctl-simulated") == "true"
         self.keep = headers.get("connection", "").lower() != "close"
         self.chunked = headers.get("transfer-encoding", "").lower() == "chunked"
         self.events = headers.get("content-type", "").startswith("text/event-stream")

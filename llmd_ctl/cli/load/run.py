@@ -120,6 +120,7 @@ def to_line(request: Planned, answer: Answer) -> dict[str, Any]:
         "endUs": answer.end_us,
         "status": answer.status,
         "ended": answer.ended,
+        "simulated": answer.simulated,
         "detail": answer.detail or None,
         "chunkUs": answer.chunk_us,
         "promptTokens": usage.get("prompt_tokens"),

@@ -44,7 +44,10 @@ def gaps(lines: Iterable[Json]) -> list[int]:
 
 
 def summarize(lines: list[Json]) -> Json:
-    """Summarize a raw log. `seconds` runs from the first start to the last end."""
+    """Summarize a raw log. `seconds` runs from the first start to the last end.
+
+    `simulated` counts the answers that said so: their times are computed, not an engine's.
+    """
     ended = Counter(line["ended"] for line in lines)
     done = [line for line in lines if line["ended"] == "done"]
     first = min((line["startUs"] for line in lines), default=0)
@@ -58,6 +61,7 @@ def summarize(lines: list[Json]) -> Json:
             kind: ended[kind]
             for kind in ("done", "error-event", "silent", "refused", "client-error")
         },
+        "simulated": sum(line["simulated"] for line in lines),
         "seconds": seconds,
         "requestsPerSecond": len(lines) / seconds if seconds else None,
         "promptTokens": sum(line["promptTokens"] or 0 for line in done),

@@ -50,6 +50,7 @@ def load(
     from llmd_ctl.cli.progress import Progress
     from llmd_ctl.errors import Interrupted
 
+    url = url.rstrip("/").removesuffix("/v1")  # `apply` and `status` show it with /v1
     _check_url(url)
     _check_range("--rate", rate, MOST_RATE)
     _check_range("--seconds", seconds, MOST_SECONDS)
@@ -113,7 +114,7 @@ def _check_url(url: str) -> None:
     except ValueError:
         good = False
     if not good:
-        hint = "Write http://HOST:PORT, without /v1."
+        hint = "Write http://HOST:PORT."
         raise UsageError.of("LC6002", "this is no http address", found=url, hint=hint)
 
 

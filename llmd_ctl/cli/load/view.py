@@ -14,6 +14,8 @@ def lines(summary: dict[str, Any]) -> Iterator[str]:
         f"{summary['requests']} requests ({summary['streams']} streamed) in "
         f"{summary['seconds']:.1f} s: {ended['done']} done{', ' + bad if bad else ''}"
     )
+    if summary["simulated"]:
+        yield f"SIMULATED: {summary['simulated']} answers came from simulated engines"
     rate = summary["completionTokensPerSecond"] or 0.0
     yield (
         f"tokens: {summary['promptTokens']} in ({summary['cachedTokens']} from the prefix cache), "

@@ -3,6 +3,7 @@
 import pytest
 
 from llmd_ctl.cli.load.summary import percentile, percentiles, summarize
+from llmd_ctl.cli.load.view import lines
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,8 @@ def test_no_values_have_no_percentile() -> None:
 def line(**changes: object) -> dict[str, object]:
     return {
         "requestId": "a", "stream": True, "startUs": 1_000_000, "firstTokenUs": 1_100_000,
-        "endUs": 2_000_000, "ended": "done", "chunkUs": [1_100_000, 1_120_000, 1_150_000],
+        "endUs": 2_000_000, "ended": "done", "simulated": False,
+        "chunkUs": [1_100_000, 1_120_000, 1_150_000],
         "promptTokens": 10, "completionTokens": 3, "cachedTokens": 4,
     } | changes  # fmt: skip
 
@@ -40,6 +42,14 @@ def test_the_summary_follows_from_the_log() -> None:
         30_000,
     )
     assert found["completionTokens"] == 3
+
+
+def test_simulated_answers_are_counted_and_said() -> None:
+    assert summarize([line()])["simulated"] == 0
+    found = summarize([line(simulated=True), line()])
+    assert found["simulated"] == 1
+    assert "SIMULATED: 1 answers" in "\n".join(lines(found))
+    assert "SIMULATED" not in "\n".join(lines(summarize([line()])))
 
 
 def test_an_empty_log_has_a_summary() -> None:

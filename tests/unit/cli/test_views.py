@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from llmd_ctl.apply.changes import Change
 from llmd_ctl.cli.apply import served_line
 from llmd_ctl.cli.demo.metrics import retried
-from llmd_ctl.cli.demo.view import summary_view
+from llmd_ctl.cli.demo.view import conclusion, summary_view
 from llmd_ctl.cli.plan_view import (
     fit_line,
     plan_document,
@@ -175,6 +175,14 @@ def test_retries_of_streams_are_not_counted_as_those_of_non_streams() -> None:
         'llmd_router_retries_total{model="chat",stream="true"} 40\n'
     )  # fmt: skip
     assert retried(page) == {"all": 44, "nonStreams": 4}
+
+
+def test_the_demo_ends_with_its_schedulers_side_by_side() -> None:
+    runs = demo_document()["runs"]
+    assert conclusion(runs) == (
+        "expected-finish against round-robin: TTFT p95 430 ms against 430 ms, "
+        "ITL p95 430 ms against 430 ms, prefix hits 51% against 51%"
+    )
 
 
 def demo_document() -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 Called by the controller. Free means: nobody listens there and no other fleet beside this one has it
 recorded, so that a replica which is down for a moment keeps its port. The router's ports count up
-from 8000 and 9090. Engines take 18000 to 28999, each fleet from a place of its own that follows
-from its state folder's path: an engine listens long after its port was chosen, and fleets with
-different state homes don't know of each other. It never frees a port by stopping anybody.
+from 8000 and 9090, and are its for good once it has served there. Engines take 18000 to 28999, each
+fleet from a place of its own that follows from its state folder's path: an engine listens long
+after its port was chosen, and fleets with different state homes don't know of each other. It never
+frees a port by stopping anybody.
 """
 
 from __future__ import annotations

@@ -119,12 +119,16 @@ class ReplicaRecord:
 
 @dataclass(frozen=True)
 class RouterRecord:
-    """The router as the controller sees it. `state`: starting, ready, backoff or stopping."""
+    """The router as the controller sees it. `state`: starting, ready, backoff or stopping.
+
+    `served`: it has been ready on this address once, so people may have it.
+    """
 
     url: str
     admin_url: str
     state: str
     reason: str
+    served: bool
     process: ProcessId | None = None
     failures: int = 0
     trouble: Trouble | None = None
@@ -136,6 +140,7 @@ class RouterRecord:
             "adminUrl": self.admin_url,
             "state": self.state,
             "reason": self.reason,
+            "served": self.served,
             "process": self.process.to_json() if self.process else None,
             "failures": self.failures,
             "trouble": self.trouble,
@@ -150,6 +155,7 @@ class RouterRecord:
             admin_url=doc["adminUrl"],
             state=doc["state"],
             reason=doc["reason"],
+            served=bool(doc["served"]),
             process=ProcessId.from_json(process) if process else None,
             failures=int(doc["failures"]),
             trouble=doc["trouble"],

@@ -18,10 +18,14 @@ from llmd_ctl.render import ReplicaSpec
 
 @dataclass(frozen=True)
 class Adoption:
-    """The inheritance: replicas with or without a process, the router, and who has to go."""
+    """The inheritance: replicas with or without a process, the router, and who has to go.
+
+    `router_served`: people may have the router's address, whether it runs or not.
+    """
 
     replicas: tuple[ReplicaRecord, ...]
     router: ProcessId | None
+    router_served: bool
     strays: tuple[Marked, ...]
 
 
@@ -54,7 +58,8 @@ def adopt(
         for found in marked
         if found.process.pid not in known and (found.leader or found.replica not in live_names)
     )
-    return Adoption(tuple(kept), chosen[ROUTER_MARK], strays)
+    served = observed.router.served if observed and observed.router else False
+    return Adoption(tuple(kept), chosen[ROUTER_MARK], served, strays)
 
 
 def _choose(

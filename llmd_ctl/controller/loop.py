@@ -37,7 +37,7 @@ class Controller:
         self._wish = Wish.nothing()
         self._written_replicas: bytes | None = None
         self._written_observed: Observed | None = None
-        self._configured: tuple[Wish, frozenset[tuple[str, str]]] | None = None
+        self._configured: tuple[Wish, RouterPlace, frozenset[tuple[str, str]]] | None = None
         self._upkeep = Upkeep(self._folder)
         self._replicas: list[Replica] = []
         self._strays: list[Child] = []
@@ -97,11 +97,11 @@ class Controller:
         ]
         self._strays = [Child(stray.replica, self._yard, stray.process) for stray in found.strays]
         self._ports.keep({record.name: record.port for record in found.replicas}, specs)
-        self._router = RouterChild(self._yard, self._python, found.router)
+        self._router = RouterChild(self._yard, self._python, self._ports, found)
 
     def _advance_router(self, now: float) -> None:
         try:
-            place = self._router.find_place(self._ports)
+            place = self._router.find_place()
         except NoPort as error:
             self._problems.append(f"router: {error}")
             return
@@ -115,9 +115,10 @@ class Controller:
         self._router.advance(now, place)
 
     def _configure_router(self, plan: Plan, place: RouterPlace) -> None:
-        """Render only when plan or replicas changed: a large fleet's text takes its time."""
+        """Render only when something changed: a large fleet's text takes its time."""
         records = tuple(replica.record for replica in self._replicas)
-        present = (self._wish, frozenset((record.model, record.variant) for record in records))
+        variants = frozenset((record.model, record.variant) for record in records)
+        present = (self._wish, place, variants)
         if present == self._configured:
             return
         leaving = leaving_variants(self._folder, plan, records)

@@ -24,7 +24,8 @@ from llmd_ctl.apply.machine import (
     MARK_STATE,
     Launch,
 )
-from llmd_ctl.apply.records import ROUTER_MARK, ProcessId, ReplicaRecord, RouterRecord
+from llmd_ctl.apply.records import ROUTER_MARK, ReplicaRecord, RouterRecord
+from llmd_ctl.controller.adopt import Adoption
 from llmd_ctl.controller.child import Child, Yard, taken
 from llmd_ctl.render import RouterPlace
 from llmd_ctl.router.answer import RouterStatus
@@ -38,21 +39,23 @@ STARTUP_SECONDS = 30.0
 class RouterChild:
     """One fleet's router."""
 
-    def __init__(self, yard: Yard, python: str, process: ProcessId | None) -> None:
+    def __init__(self, yard: Yard, python: str, ports: PortBook, adoption: Adoption) -> None:
         self.status: RouterStatus | None = None
         self.place: RouterPlace | None = None
+        self._served = adoption.router_served
+        self._ports = ports
         self._yard = yard
         self._python = python
-        self._child = Child(ROUTER_MARK, yard, process)
+        self._child = Child(ROUTER_MARK, yard, adoption.router)
         self._state = "starting"
         self._since = yard.machine.clock.monotonic()
         self._text: str | None = None
 
-    def find_place(self, ports: PortBook) -> RouterPlace | None:
-        """The router's ports, chosen once; None while another fleet chooses."""
+    def find_place(self) -> RouterPlace | None:
+        """The router's ports, kept once it has served there; None while another fleet chooses."""
         if self.place is None:
-            data = ports.claim(ROUTER_DATA, DATA_PORTS)
-            admin = ports.claim(ROUTER_ADMIN, ADMIN_PORTS)
+            data = self._ports.claim(ROUTER_DATA, DATA_PORTS)
+            admin = self._ports.claim(ROUTER_ADMIN, ADMIN_PORTS)
             if data is not None and admin is not None:
                 self.place = RouterPlace(data, admin)
         return self.place
@@ -121,6 +124,7 @@ class RouterChild:
             admin_url=self.place.admin_url,
             state=self._state,
             reason=self._child.reason if self._state == "backoff" else "",
+            served=self._served,
             process=self._child.process,
             failures=self._child.failures,
             trouble=self._child.trouble,
@@ -128,6 +132,8 @@ class RouterChild:
 
     def _start(self, now: float, place: RouterPlace) -> None:
         if now < self._child.retry_at or self._child.sweep():
+            return
+        if not self._finds_ports_free(now, place):
             return
         layout = self._yard.folder.layout
         launch = Launch(
@@ -147,20 +153,47 @@ class RouterChild:
             },
             log=Path(layout.log("router")),
         )
-        # People have its address: it waits for its own ports and never takes others.
-        for port in (place.data_port, place.admin_port):
-            stranger = self._yard.machine.processes.listener(port)
-            if stranger is not None:
-                self._child.fail(now, taken(port, stranger), "port")
-                self._enter(now, "backoff")
-                return
         started = self._child.start(now, launch)
         self._enter(now, "starting" if started else "backoff")
 
+    def _finds_ports_free(self, now: float, place: RouterPlace) -> bool:
+        """Has a stranger its port? Before it has served, it gets others; after that it waits."""
+        for owner, port in ((ROUTER_DATA, place.data_port), (ROUTER_ADMIN, place.admin_port)):
+            stranger = self._yard.machine.processes.listener(port)
+            if stranger is None:
+                continue
+            reason = taken(port, stranger)
+            if self._served:
+                self._child.fail(now, reason, "port")
+                self._enter(now, "backoff")
+                return False
+            log.info("router: %s; it gets another one", reason)
+            self._ports.free(owner)
+            self.place = None
+        if self.place is None:
+            self.find_place()  # it starts in a later step, when this is in its configuration
+            return False
+        return True
+
+    def _find_rival(self, place: RouterPlace) -> str | None:
+        """Who has one of its ports at the same time: an answer may be that of another router."""
+        processes, state = self._yard.machine.processes, self._yard.folder.path
+        for port in (place.data_port, place.admin_port):
+            if self._child.process is not None:
+                found = processes.intruder(port, self._child.process, state, ROUTER_MARK)
+                if found is not None:
+                    return taken(port, found)
+        return None
+
     def _look(self, now: float, place: RouterPlace) -> None:
         self.status = self._yard.machine.network.router_status(place.admin_url)
-        if self.status is not None:
+        rival = self._find_rival(place) if self.status and self._state != "ready" else None
+        if rival is not None:
+            self.status = None
+            self._child.condemn(rival, "conflict")
+        elif self.status is not None:
             if self._state != "ready":
+                self._served = True
                 self._enter(now, "ready")
             elif now - self._since >= self._yard.limits.stable_seconds:
                 self._child.forgive()

@@ -264,7 +264,8 @@ def test_looking_for_strangers_is_rare() -> None:
     world = late_world()
     world.advance(BOOT_SECONDS)
     assert record(world).state == "ready"
-    assert world.looks <= BOOT_SECONDS / world.limits.port_starting_seconds + 1
+    router = 2  # once for each of its ports
+    assert world.looks <= BOOT_SECONDS / world.limits.port_starting_seconds + 1 + router
     world.looks = 0
     world.advance(600.0)
     assert world.looks == 600.0 / world.limits.port_ready_seconds
@@ -288,6 +289,42 @@ def test_the_routers_address_is_fixed_so_a_stranger_there_is_an_error() -> None:
     start = world.now
     assert apply(world, ONE).url == url
     assert world.now - start < 3.0  # it does not wait for the back-off to pass
+
+
+def test_a_router_that_has_not_served_yet_moves_out_of_a_strangers_way() -> None:
+    for port, url in ((8000, "http://127.0.0.1:8001"), (9090, "http://127.0.0.1:8000")):
+        world = World()
+        apply(world, ONE, wait=False)
+        world.advance(0.1)
+        (router,) = world.named("@router")
+        stranger = world.stranger(port)
+        world.bury(router.id.pid, "exited with code 1")
+        world.signal(world.controllers()[0], signal.SIGKILL)
+        assert apply(world, ONE).url == url
+        assert untouched(stranger)
+        assert recorded_ports(world)["routerAdmin"] == (9091 if port == 9090 else 9090)
+        assert world.router_ports() == (
+            recorded_ports(world)["router"],
+            recorded_ports(world)["routerAdmin"],
+        )
+
+
+def test_the_answer_of_another_router_on_the_same_port_is_not_taken_for_its_own() -> None:
+    for port in (8000, 9090):
+        world = World()
+        apply(world, ONE, wait=False)
+        world.advance(0.1)
+        (router,) = world.named("@router")
+        other = world.stranger(port)
+        events: list[ApplyEvent] = []
+        apply(world, ONE, events)
+        moves = [event for event in events if isinstance(event, StateMoved)]
+        states = [(move.state, move.reason) for move in moves if move.name == "@router"]
+        assert [state for state, _ in states[-3:]] == ["backoff", "starting", "ready"]
+        assert f"port {port} is taken by pid {other.id.pid} " in states[-3][1]
+        assert world.named("@router") != [router]
+        assert port not in recorded_ports(world).values()
+        assert untouched(other)
 
 
 def test_a_conflict_is_settled_whenever_the_controller_is_killed() -> None:

@@ -147,6 +147,7 @@ def test_a_real_engine_is_served_beside_a_simulated_one(fleet: Fleet, tiny_model
     assert before.items() <= fleet.pids().items()
 
 
+@pytest.mark.slow
 def test_no_request_is_lost_while_a_variant_is_rolled(fleet: Fleet) -> None:
     result = fleet.apply(plan(model("chat", simulated("a", 2))))
     code = (
@@ -174,6 +175,7 @@ def test_no_request_is_lost_while_a_variant_is_rolled(fleet: Fleet) -> None:
     assert int(count) > 10
 
 
+@pytest.mark.slow
 def test_a_killed_engine_comes_back_and_a_killed_router_on_the_same_address(fleet: Fleet) -> None:
     result = fleet.apply(plan(model("chat", simulated("a"))))
     for part in ("-a-", "@router"):

@@ -18,6 +18,8 @@ from llmd_ctl.plan import PORT, PlannedVariant
 from tests.e2e.apply.test_local import Fleet, ask, fleet, simulated, until
 from tests.unit.controller.plans import model, plan, variant
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["fleet"]
 ENGINE = str(Path(__file__).with_name("sharing_engine.py"))
 

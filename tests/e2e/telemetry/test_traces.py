@@ -14,6 +14,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.e2e.telemetry.receiver import noting_engine, otlp_receiver
 
+pytestmark = pytest.mark.slow
+
 TRACE_ID, CLIENT_SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 CONTEXT = {"traceparent": f"00-{TRACE_ID}-{CLIENT_SPAN}-01"}
 ASK = {"model": "chat", "max_tokens": 4, "messages": [{"role": "user", "content": "Hello there"}]}
@@ -115,7 +117,6 @@ def test_the_engine_gets_the_attempt_as_its_parent(tmp_path: Path, state_home: P
 
 
 @pytest.mark.real
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_real_vllm_continues_the_trace(
     tmp_path: Path,

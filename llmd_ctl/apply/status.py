@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class ReplicaStatus:
-    """One endpoint. `state` is that of its process, `router_state` the router's view of it."""
+    """One endpoint. `state` is that of its process, the rest the router's view of it."""
 
     name: str
     endpoint: str
@@ -36,6 +36,7 @@ class ReplicaStatus:
     pid: int | None
     router_state: str | None
     inflight: int | None
+    degraded: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
         """The published form."""
@@ -49,6 +50,7 @@ class ReplicaStatus:
             "pid": self.pid,
             "routerState": self.router_state,
             "inflight": self.inflight,
+            "degraded": list(self.degraded),
         }
 
 
@@ -261,6 +263,7 @@ class _Look:
             pid=process.pid if process else None,
             router_state=seen.state if seen else None,
             inflight=seen.inflight if seen else None,
+            degraded=seen.degraded if seen else (),
         )
 
     def _external(self, model: PlannedModel, variant: PlannedVariant) -> ReplicaStatus:
@@ -277,4 +280,5 @@ class _Look:
             pid=None,
             router_state=seen.state if seen else None,
             inflight=seen.inflight if seen else None,
+            degraded=seen.degraded if seen else (),
         )

@@ -137,9 +137,8 @@ def status_view(found: FleetStatus) -> Iterator[RenderableType]:
                 shown = head if number == 0 else ("",) * len(head)
                 style = STATE_STYLE.get(one.state, "red")
                 inflight = "-" if one.inflight is None else str(one.inflight)
-                table.add_row(
-                    *shown, one.endpoint, Text(one.state, style=style), inflight, one.reason
-                )
+                reason = "; ".join([*filter(None, [one.reason]), *one.degraded])
+                table.add_row(*shown, one.endpoint, Text(one.state, style=style), inflight, reason)
             if not variant.replicas:
                 table.add_row(*head, "-", "-", "-", "")
     if table.row_count:

@@ -83,7 +83,12 @@ def _parse_status(document: Json) -> RouterStatus:
     pools = {}
     for model in document["models"]:
         endpoints = {
-            item["name"]: EndpointStatus(item["name"], item["state"], int(item["inflightRequests"]))
+            item["name"]: EndpointStatus(
+                item["name"],
+                item["state"],
+                int(item["inflightRequests"]),
+                tuple(item.get("degraded", ())),
+            )
             for item in model["endpoints"]
         }
         pools[model["name"]] = PoolStatus(model["name"], model["scheduler"], endpoints)

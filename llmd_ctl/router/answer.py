@@ -11,11 +11,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class EndpointStatus:
-    """One endpoint as the router sees it. `inflight` is its own exact count of open requests."""
+    """One endpoint as the router sees it. `inflight` is its own exact count of open requests.
+
+    `degraded` says what it lacks to place requests well there, such as a fresh report of load.
+    """
 
     name: str
     state: str
     inflight: int
+    degraded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

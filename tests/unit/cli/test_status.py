@@ -30,6 +30,18 @@ def fleet(name: str = "prod", router_state: str = "ready") -> FleetStatus:
     )  # fmt: skip
 
 
+def test_what_the_router_lacks_of_an_endpoint_is_shown() -> None:
+    lacking = replace(endpoint("ready"), degraded=("load last reported 11.5s ago",))
+    variant = VariantStatus("old", "nvidia-l4", "vllm", False, 1, (lacking,))  # noqa: FBT003
+    found = replace(fleet(), models=(ModelStatus("chat", (variant,)),))
+    console = Console(width=200, no_color=True)
+    with console.capture() as shown:
+        for part in status_view(found):
+            console.print(part)
+    assert "load last reported 11.5s ago" in shown.get()
+    assert found.to_json()["models"][0]["variants"][0]["replicas"][0]["degraded"]
+
+
 DELETED = replace(fleet("gone"), deleted=True, controller="ended", models=(), router_url=None)
 
 

@@ -23,7 +23,13 @@ STATUS = {
             "scheduler": "expected-finish",
             "bytesPerToken": 4.0,
             "endpoints": [
-                {"name": "chat-a-0-1", "state": "ready", "inflightRequests": 2, "more": 1}
+                {
+                    "name": "chat-a-0-1",
+                    "state": "ready",
+                    "inflightRequests": 2,
+                    "more": 1,
+                    "degraded": ["load last reported 11.5s ago"],
+                }
             ],
         }
     ],
@@ -46,6 +52,7 @@ def test_status_is_read_as_far_as_it_is_needed() -> None:
     endpoint = status.endpoint("chat", "chat-a-0-1")
     assert endpoint is not None
     assert (endpoint.state, endpoint.inflight) == ("ready", 2)
+    assert endpoint.degraded == ("load last reported 11.5s ago",)
     assert status.endpoint("chat", "x") is None
     assert status.endpoint("x", "x") is None
 

@@ -16,6 +16,8 @@ import yaml
 
 from tests.e2e.cli.published import check
 
+# By then a command has loaded and waits, also on a machine that is busy with other tests.
+START_SECONDS = 4.0
 FLEET = """\
 apiVersion: fleet.llmd-ctl.dev/v1alpha1
 kind: Fleet
@@ -232,7 +234,7 @@ def test_ctrl_c_of_an_apply_says_what_state_things_are_in(fleet: Path) -> None:
 
 def test_ctrl_c_before_anything_was_done_says_so(fleet: Path) -> None:
     process = start("plan", "-")
-    time.sleep(1.0)
+    time.sleep(START_SECONDS)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -242,7 +244,7 @@ def test_ctrl_c_before_anything_was_done_says_so(fleet: Path) -> None:
 def test_ctrl_c_of_a_watch_and_of_a_load_is_130(applied: dict[str, Any], fleet: Path) -> None:
     assert interrupted("Fleet small", "status", fleet, "--watch").returncode == 130
     load = start("load", applied["router"]["url"], "--model", "chat", "--seconds", 60)
-    time.sleep(2.0)
+    time.sleep(START_SECONDS)
     load.send_signal(signal.SIGINT)
     _, err = load.communicate(timeout=60)
     assert load.returncode == 130

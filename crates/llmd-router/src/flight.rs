@@ -196,7 +196,10 @@ fn refused(why: Refusal, model: &str) -> Failure {
             format!("the prompt is too long: model {model:?} takes at most {most} tokens"),
         )
         .param("messages"),
-        Refusal::NoEndpoint | Refusal::AttemptsUsed | Refusal::UnknownEndpoint => {
+        Refusal::NoEndpoint
+        | Refusal::AttemptsUsed
+        | Refusal::RetryBudgetUsed
+        | Refusal::UnknownEndpoint => {
             Failure::new(Kind::NoEndpoint, format!("no endpoint of model {model:?} is ready"))
         }
     }

@@ -65,17 +65,23 @@ pub(crate) fn error(failure: &Failure) -> Response<Reply> {
     response
 }
 
+/// What an endpoint's whole answer of this status says of it.
+fn answered(status: u16) -> Outcome {
+    match status {
+        200..300 => Outcome::Done,
+        500.. => Outcome::Failed,
+        _ => Outcome::Refused,
+    }
+}
+
 /// Passes an endpoint's answer on.
 pub(crate) fn pass_on(worker: &Worker, mut flight: Flight, answer: Answer) -> Response<Reply> {
     let Answer { mut head, begin, rest } = answer;
     headers::downstream(&mut head.headers);
     let Some(rest) = rest else {
         let status = head.status;
-        let (outcome, error) = if status.is_success() {
-            (Outcome::Done, None)
-        } else {
-            (Outcome::Refused, Some("endpoint_error"))
-        };
+        let outcome = answered(status.as_u16());
+        let error = (outcome != Outcome::Done).then_some("endpoint_error");
         flight.end(status.as_u16(), outcome, error);
         head.headers.remove(header::CONTENT_LENGTH);
         return Response::from_parts(head, Reply::Whole(Full::new(begin)));
@@ -220,9 +226,9 @@ impl Passing {
         if let Some(rest) = self.rest.take() {
             rest.lease.give_back();
         }
-        let good = (200..300).contains(&self.status);
-        let outcome = if good { Outcome::Done } else { Outcome::Refused };
-        self.flight.end(self.status, outcome, (!good).then_some("endpoint_error"));
+        let outcome = answered(self.status);
+        let error = (outcome != Outcome::Done).then_some("endpoint_error");
+        self.flight.end(self.status, outcome, error);
         (!left.is_empty()).then(|| Ok(Frame::data(left)))
     }
 
@@ -234,7 +240,10 @@ impl Passing {
             self.flight.usage = events.usage;
         }
         let status = failure.status().as_u16();
-        self.flight.end(status, Outcome::Lost, Some(failure.code()));
+        // An answer that is not at its end when its time is over is no fault of the engine.
+        let in_time = failure.kind != Kind::OutOfTime;
+        let outcome = if in_time { Outcome::Lost } else { Outcome::Cancelled };
+        self.flight.end(status, outcome, Some(failure.code()));
         self.closer.cut_at(None);
         self.closer.close();
         if self.events.is_none() {

@@ -5,6 +5,7 @@
 
 use crate::event::EndpointIndex;
 use crate::forecast::Pace;
+use crate::health::{Health, Standing};
 use crate::learn::{Bounds, Correction, StepWindow};
 use crate::load::Load;
 use llmd_perf::{Workload, capacity, itl_us, prefill_tokens_per_second};
@@ -27,10 +28,6 @@ pub enum EndpointState {
 const FRESH: Micros = Micros::from_millis(1_000);
 /// See [`FRESH`].
 pub(crate) const STALE: Micros = Micros::from_millis(5_000);
-/// After a connection that failed, an endpoint is chosen only where no other is left. Short,
-/// because one connect is lost on finding out whether it is back; longer than a burst takes to
-/// find that out again with each of its requests.
-const AVOID: Micros = Micros::from_millis(1_000);
 
 /// The last reading of an endpoint's own metrics.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +60,8 @@ pub(crate) struct Endpoint {
     pub(crate) name: Arc<str>,
     pub(crate) variant: usize,
     pub(crate) facts: Arc<ReplicaFacts>,
+    /// Longest prompt plus answer that it can hold: by its settings, and by its KV space.
+    pub(crate) limit: u64,
     /// The facts came from a profile; else they are the neutral prior.
     pub(crate) known: bool,
     pub(crate) state: EndpointState,
@@ -72,8 +71,9 @@ pub(crate) struct Endpoint {
     pub(crate) reported: Option<Reported>,
     /// Since when readings fail; `None` when the last one did not.
     pub(crate) silent_since: Option<Micros>,
-    /// See [`AVOID`].
-    pub(crate) avoided_until: Micros,
+    pub(crate) health: Health,
+    /// It was chosen for a request since it joined (not named by it, as probes do).
+    pub(crate) serves: bool,
     pub(crate) prefill: Correction,
     pub(crate) step: Correction,
     pub(crate) window: StepWindow,
@@ -92,13 +92,15 @@ impl Endpoint {
             name,
             variant,
             facts: Arc::new(ReplicaFacts::neutral()),
+            limit: 0,
             known: false,
             state: EndpointState::Down,
             held: 0,
             load: Load::default(),
             reported: None,
             silent_since: None,
-            avoided_until: Micros::ZERO,
+            health: Health::default(),
+            serves: false,
             prefill: Correction::default(),
             step: Correction::default(),
             window: StepWindow::default(),
@@ -111,13 +113,9 @@ impl Endpoint {
         }
     }
 
-    /// No connection to it came about.
-    pub(crate) fn avoid(&mut self, now: Micros) {
-        self.avoided_until = now + AVOID;
-    }
-
-    pub(crate) fn avoided(&self, now: Micros) -> bool {
-        now < self.avoided_until
+    /// Whether it gets requests, by its state and its health.
+    pub(crate) fn takes_part(&self, now: Micros) -> bool {
+        self.state == EndpointState::Ready && self.health.standing(now) == Standing::In
     }
 
     pub(crate) fn bounds(&self) -> Bounds {
@@ -137,6 +135,7 @@ impl Endpoint {
             self.saturated = Saturated::default();
             self.pace = Pace::default();
         }
+        self.limit = u64::from(facts.max_model_len).min(facts.kv_tokens);
         (self.facts, self.known) = (facts, known);
     }
 

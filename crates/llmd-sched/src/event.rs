@@ -64,6 +64,9 @@ pub enum Event<'a> {
     Done(RequestId, Outcome, Usage),
     /// A new reading of an endpoint's metrics; `None` when it could not be read.
     Scrape(EndpointIndex, Option<ReportedLoad>),
+    /// An active check of an endpoint succeeded, or did not. It is no request: no load is
+    /// counted.
+    Check(EndpointIndex, bool),
     /// An endpoint joins, or its facts changed.
     EndpointUp(EndpointFacts),
     /// An endpoint gets nothing more; what runs there ends by itself.
@@ -80,7 +83,7 @@ pub enum Event<'a> {
 /// Why an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryCause {
-    /// No connection came about. Other requests avoid the endpoint for a moment.
+    /// No connection came about.
     Unreachable,
     /// The connection was lost.
     Lost,
@@ -119,6 +122,9 @@ pub enum Refusal {
     TooLong(u32),
     /// Every attempt that the configuration allows was made, or no other endpoint is left.
     AttemptsUsed,
+    /// Another endpoint is left, but the pool's retry budget is used up
+    /// ([`crate::Resilience::retry_budget_percent`]).
+    RetryBudgetUsed,
     /// The named endpoint is not there.
     UnknownEndpoint,
 }

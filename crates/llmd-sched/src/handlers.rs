@@ -10,6 +10,7 @@ use crate::endpoint::{Endpoint, EndpointState};
 use crate::event::{
     Action, Actions, Arrival, EndpointFacts, EndpointIndex, Event, Refusal, RetryCause,
 };
+use crate::health::{Failure, Health};
 use crate::index::Index;
 use crate::learn::{Bounds, Sample};
 use crate::load::Charge;
@@ -43,12 +44,18 @@ pub fn step(pool: &mut PoolState, event: Event<'_>, now: Micros, rng: &mut Rng) 
         Event::Retry(id, cause) => return retry(pool, id, cause, now, rng),
         Event::Sent(id) => return sent(pool, id, now),
         Event::Timer => return index_piece(pool, now),
-        Event::EndpointUp(facts) => return endpoint_up(pool, facts),
+        Event::EndpointUp(facts) => return endpoint_up(pool, facts, now),
         Event::TokensKnown(id, usage) => tokens_known(pool, id, usage),
         Event::FirstByte(id) => first_byte(pool, id, now),
         Event::Progress(id, tokens) => progress(pool, id, tokens, now),
         Event::Done(id, outcome, usage) => done(pool, id, outcome, usage, now),
         Event::Scrape(index, load) => scrape(pool, index, load, now),
+        Event::Check(index, good) => {
+            let rules = pool.config.resilience;
+            if let Some(endpoint) = pool.present(index) {
+                endpoint.health.checked(good, &rules, now);
+            }
+        }
         Event::EndpointDrain(index) => {
             if let Some(endpoint) = pool.present(index) {
                 endpoint.state = EndpointState::Draining;
@@ -69,6 +76,7 @@ fn arrive(
 ) -> Actions {
     // A number that is still in flight: its first owner can never end it now.
     finish(pool, arrival.request, now);
+    pool.budget.earn(&pool.config.resilience, now);
     let mut request = remember(pool, arrival, only.is_some());
     settle(
         cycle::pick(pool, arrival.request, &mut request, only, now, rng),
@@ -125,26 +133,46 @@ fn retry(
 ) -> Actions {
     let Some(mut request) = pool.requests.remove(id) else { return Actions::new() };
     if let Some(index) = request.endpoint {
-        let endpoint = &mut pool.endpoints[index.at()];
-        endpoint.failures += 1;
-        if cause == RetryCause::Unreachable {
-            endpoint.avoid(now);
-        }
+        let unreachable = cause == RetryCause::Unreachable;
+        let failure = if unreachable { Failure::Unreachable } else { Failure::Other };
+        failed(pool, id, index, failure, now);
     }
     pool.release(id, &mut request, now);
     request.counted += u32::from(cause.counts());
     let used_up = request.counted >= pool.config.attempts.max(1);
     let result = if used_up || request.pinned {
         Err(Refusal::AttemptsUsed)
+    } else if cause.counts() && !pool.budget.has_one(&pool.config.resilience, now) {
+        pool.budget.refused += 1;
+        Err(Refusal::RetryBudgetUsed)
     } else {
         cycle::pick(pool, id, &mut request, None, now, rng)
     };
+    if result.is_ok() && cause.counts() {
+        pool.budget.pay();
+    }
     // What is too long for the endpoints that are left was not too long for the first.
     let result = result.map_err(|refusal| match refusal {
         Refusal::TooLong(_) => Refusal::AttemptsUsed,
         other => other,
     });
     settle(result, pool, request, id)
+}
+
+/// A request failed at an endpoint by the endpoint's fault.
+fn failed(
+    pool: &mut PoolState,
+    id: RequestId,
+    index: EndpointIndex,
+    failure: Failure,
+    now: Micros,
+) {
+    let rules = pool.config.resilience;
+    let endpoint = &mut pool.endpoints[index.at()];
+    endpoint.failures += 1;
+    if endpoint.health.failed(id, failure, &rules, now) && pool.may_eject() {
+        pool.endpoints[index.at()].health.eject(&rules, now);
+    }
 }
 
 /// Ends a request in whatever state it is.
@@ -204,7 +232,7 @@ fn first_byte(pool: &mut PoolState, id: RequestId, now: Micros) {
     }
     (request.attempt.first_byte_at, request.attempt.progress_at) = (Some(now), now);
     let endpoint = &mut pool.endpoints[index.at()];
-    endpoint.avoided_until = Micros::ZERO;
+    endpoint.health.first_byte(id, now);
     endpoint.load.start_running(id, &mut request.charge, now);
 }
 
@@ -278,8 +306,12 @@ fn tokens_known(pool: &mut PoolState, id: RequestId, usage: Usage) {
 fn done(pool: &mut PoolState, id: RequestId, outcome: Outcome, usage: Usage, now: Micros) {
     tokens_known(pool, id, usage);
     if let Some((index, flow)) = pool.requests.get(id).and_then(|r| Some((r.endpoint?, r.flow))) {
-        if matches!(outcome, Outcome::Done | Outcome::Refused) {
-            pool.endpoints[index.at()].avoided_until = Micros::ZERO;
+        match outcome {
+            Outcome::Done | Outcome::Refused => {
+                pool.endpoints[index.at()].health.answered(id, &pool.config.resilience, now);
+            }
+            Outcome::Failed | Outcome::Lost => failed(pool, id, index, Failure::Other, now),
+            Outcome::Cancelled => {}
         }
         match outcome {
             // Only a whole, good answer teaches: an error comes quicker than any token, and a
@@ -291,8 +323,7 @@ fn done(pool: &mut PoolState, id: RequestId, outcome: Outcome, usage: Usage, now
                 }
                 resize_prefixes(pool);
             }
-            Outcome::Refused | Outcome::Lost => pool.endpoints[index.at()].failures += 1,
-            Outcome::Cancelled => {}
+            Outcome::Refused | Outcome::Failed | Outcome::Lost | Outcome::Cancelled => {}
         }
     }
     finish(pool, id, now);
@@ -350,16 +381,20 @@ fn scrape(pool: &mut PoolState, index: EndpointIndex, load: Option<ReportedLoad>
     }
 }
 
-fn endpoint_up(pool: &mut PoolState, facts: EndpointFacts) -> Actions {
+fn endpoint_up(pool: &mut PoolState, facts: EndpointFacts, now: Micros) -> Actions {
     let Some(place) = pool.find(&facts.name).or_else(|| pool.vacant(&facts)) else {
         return Actions::new();
     };
     let variant = pool.variant(&facts);
     let name = facts.name.clone();
+    let others_serve = pool.endpoints.iter().any(|e| e.state == EndpointState::Ready && e.serves);
     let endpoint = &mut pool.endpoints[place];
     if endpoint.state == EndpointState::Down {
         // It was away: whether its cache lived on is not known. Its running requests did.
         while !pool.index.forget(place, usize::MAX) {}
+        if others_serve {
+            endpoint.health = Health::starting_slowly(now);
+        }
     }
     endpoint.state = EndpointState::Ready;
     endpoint.variant = variant;
@@ -374,7 +409,7 @@ fn endpoint_down(pool: &mut PoolState, index: EndpointIndex) {
     // Its requests stay counted there until each is reported to have ended.
     endpoint.state = EndpointState::Down;
     (endpoint.reported, endpoint.silent_since) = (None, None);
-    endpoint.avoided_until = Micros::ZERO;
+    (endpoint.health, endpoint.serves) = (Health::default(), false);
     pool.index.forget(index.at(), FORGET_PIECE);
 }
 
@@ -395,6 +430,10 @@ fn resize_prefixes(pool: &mut PoolState) {
 fn configure(pool: &mut PoolState, config: PoolConfig) {
     let old = std::mem::replace(&mut pool.config, config);
     let new = &pool.config;
+    if old.resilience != new.resilience {
+        let there = pool.endpoints.iter_mut();
+        there.for_each(|endpoint| endpoint.health.follow(&new.resilience));
+    }
     if old.prefix_seed != new.prefix_seed || old.index_entries != new.index_entries {
         pool.index = Index::new(new.index_entries);
         pool.index_work.clear();

@@ -11,6 +11,7 @@
 //! - `config`: a pool's settings
 //! - `pool`: the state, and the table of endpoints and variants
 //! - `handlers`: one function for each event
+//! - `health`: one endpoint's breaker, checks and slow start; `budget`: how much is retried
 //! - `cycle`: one pick, in numbered steps
 //! - `filters`, `forecast`, `scorers`: the steps' parts
 //! - `load`: exact counts of what is in flight, reports of the endpoints kept apart
@@ -18,6 +19,7 @@
 //! - `prefix`, `index`: which endpoint holds which prompt prefix
 //! - `status`: the state as people and metrics see it
 
+mod budget;
 mod config;
 pub mod cycle;
 mod endpoint;
@@ -25,6 +27,7 @@ mod event;
 mod filters;
 mod forecast;
 mod handlers;
+mod health;
 mod index;
 mod learn;
 mod load;
@@ -35,13 +38,14 @@ mod rng;
 mod scorers;
 mod status;
 
-pub use config::{PoolConfig, SchedulerKind};
+pub use config::{PoolConfig, Resilience, SchedulerKind};
 pub use cycle::{Pick, Reasons, Tier};
 pub use endpoint::EndpointState;
 pub use event::{
     Action, Actions, Arrival, EndpointFacts, EndpointIndex, Event, Refusal, RetryCause,
 };
 pub use handlers::step;
+pub use health::{BreakerState, HealthStatus, Why};
 pub use pool::PoolState;
 pub use rng::Rng;
 pub use status::{EndpointStatus, PoolStatus};

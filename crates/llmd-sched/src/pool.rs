@@ -4,6 +4,7 @@
 //! places in `endpoints`; a place is used again when its last request has ended and the index
 //! has forgotten it.
 
+use crate::budget::Budget;
 use crate::config::PoolConfig;
 use crate::endpoint::{Endpoint, EndpointState, Foreign, Variant};
 use crate::event::{EndpointFacts, EndpointIndex, Refusal};
@@ -31,6 +32,7 @@ pub struct PoolState {
     pub(crate) requests: Requests,
     pub(crate) index: Index,
     pub(crate) habits: Habits,
+    pub(crate) budget: Budget,
     /// Requests of which the index was not told all yet.
     pub(crate) index_work: VecDeque<RequestId>,
     /// The last choice of round robin.
@@ -55,6 +57,7 @@ impl PoolState {
             variants: Vec::new(),
             requests: Requests::new(),
             habits: Habits::new(),
+            budget: Budget::default(),
             index_work: VecDeque::with_capacity(64),
             cursor: EndpointIndex(u16::MAX),
             picks: 0,
@@ -233,6 +236,13 @@ impl PoolState {
         }
     }
 
+    /// Whether one more endpoint may be out for its share of failures.
+    pub(crate) fn may_eject(&self) -> bool {
+        let ready = || self.endpoints.iter().filter(|e| e.state == EndpointState::Ready);
+        let after = ready().filter(|e| e.health.ejected()).count() + 1;
+        after * 100 <= ready().count() * self.config.resilience.ejection_max_percent as usize
+    }
+
     /// Puts a request's load on an endpoint.
     pub(crate) fn place(
         &mut self,
@@ -247,6 +257,8 @@ impl PoolState {
         endpoint.picked_at = self.picks;
         endpoint.picks += 1;
         endpoint.held += 1;
+        endpoint.serves |= !request.pinned;
+        endpoint.health.placed(id, now);
         endpoint.load.add(id, request.charge, request.stream, now);
         request.tried.push(index);
         request.endpoint = Some(index);
@@ -256,14 +268,16 @@ impl PoolState {
     /// Takes a request's load off its endpoint, if it has one. Its number stays held.
     pub(crate) fn release(&mut self, id: RequestId, request: &mut Request, now: Micros) {
         if let Some(index) = request.endpoint.take() {
-            self.endpoints[index.at()].load.remove(id, request.charge, now);
+            let endpoint = &mut self.endpoints[index.at()];
+            endpoint.load.remove(id, request.charge, now);
+            endpoint.health.left(id);
         }
     }
 
-    /// The mean load of others among the endpoints that tell it freshly.
+    /// The mean load of others among the endpoints that take part and tell it freshly.
     fn usual_foreign(&self, now: Micros) -> Foreign {
         let (mut sum, mut weights) = (Foreign::default(), 0.0);
-        for endpoint in &self.endpoints {
+        for endpoint in self.endpoints.iter().filter(|endpoint| endpoint.takes_part(now)) {
             let Some(foreign) = endpoint.reported.and_then(|reported| reported.foreign) else {
                 continue;
             };

@@ -3,6 +3,7 @@
 use crate::config::SchedulerKind;
 use crate::endpoint::{Endpoint, EndpointState, STALE};
 use crate::event::EndpointIndex;
+use crate::health::{HealthStatus, Why};
 use crate::pool::PoolState;
 use llmd_types::{Micros, Objective, ReportedLoad};
 use std::sync::Arc;
@@ -16,6 +17,12 @@ pub struct PoolStatus {
     pub bytes_per_token: f64,
     /// Requests that the scheduler remembers: in flight, or between two attempts.
     pub requests: usize,
+    /// Retries that the retry budget paid for, and refused for want of it.
+    pub retries: u64,
+    /// See `retries`.
+    pub retries_refused: u64,
+    /// Whole retries that it holds.
+    pub retry_budget: u64,
     /// Entries of the prefix index.
     pub index_entries: usize,
     /// The endpoints that are there, and those that left with requests still running.
@@ -33,6 +40,8 @@ pub struct EndpointStatus {
     pub variant: Arc<str>,
     /// Whether it gets requests.
     pub state: EndpointState,
+    /// Whether it takes part in picks, by what was seen of it.
+    pub health: HealthStatus,
     /// Whether its speeds come from a profile; else they are the neutral prior.
     pub profile_known: bool,
     /// Our requests there now.
@@ -66,6 +75,9 @@ impl PoolState {
             scheduler: self.config.scheduler,
             bytes_per_token: self.habits.bytes_per_token(),
             requests: self.requests.len(),
+            retries: self.budget.paid,
+            retries_refused: self.budget.refused,
+            retry_budget: self.budget.left(),
             index_entries: self.index.len(),
             endpoints: endpoints
                 .map(|(endpoint, at)| self.endpoint_status(endpoint, at, now))
@@ -80,6 +92,7 @@ impl PoolState {
             name: endpoint.name.clone(),
             variant: self.variants[endpoint.variant].name.clone(),
             state: endpoint.state,
+            health: endpoint.health.status(&self.config.resilience, now),
             profile_known: endpoint.known,
             inflight_requests: endpoint.load.requests,
             inflight_tokens: endpoint.load.tokens(),
@@ -95,10 +108,7 @@ impl PoolState {
 
     fn degraded(&self, endpoint: &Endpoint, now: Micros) -> Vec<String> {
         let mut found = Vec::new();
-        if endpoint.avoided(now) {
-            let left = endpoint.avoided_until.since(now);
-            found.push(format!("no connection: for {left} chosen only where no other is left"));
-        }
+        found.extend(ill(endpoint.health.status(&self.config.resilience, now)));
         if !endpoint.known {
             found.push("no profile: starts from a neutral one and learns".to_owned());
         }
@@ -148,4 +158,20 @@ impl PoolState {
         }
         found
     }
+}
+
+/// What health means for picks.
+fn ill(health: HealthStatus) -> Option<String> {
+    if let Some((why, left)) = health.out {
+        let what = match why {
+            Why::Unreachable => "no connection",
+            Why::FailuresInARow => "failures in a row",
+            Why::FailureShare => "too large a share of failures",
+            Why::Checks => "active checks failed",
+        };
+        let span = left.map_or("until it answers again".to_owned(), |left| format!("for {left}"));
+        return Some(format!("{what}: {span} chosen only where no other is left"));
+    }
+    let share = health.slow_start?;
+    Some(format!("slow start: takes up to {:.0} % of what the others do", share * 100.0))
 }

@@ -2,7 +2,7 @@
 
 use llmd_sched::{
     Action, Actions, Arrival, EndpointFacts, EndpointIndex, Event, PoolConfig, PoolState,
-    RetryCause, Rng, SchedulerKind, step,
+    Resilience, RetryCause, Rng, SchedulerKind, step,
 };
 use llmd_types::{
     Confidence, Micros, Objective, Outcome, ReplicaFacts, ReportedLoad, RequestId, Slo, Usage,
@@ -111,6 +111,7 @@ fn config(kind: u8) -> PoolConfig {
         objective: objectives[usize::from(kind) % 3],
         slo: Slo { ttft_us: promised, itl_us: promised },
         attempts: u32::from(kind) % 4,
+        resilience: Resilience::default(),
         prefix_seed: u64::from(kind) % 2,
         index_entries: if kind == 7 { 0 } else { 300 },
     }

@@ -51,8 +51,10 @@ impl Phase {
 pub enum Outcome {
     /// A whole answer reached the client.
     Done,
-    /// The endpoint answered with an error of its own (its status is passed on).
+    /// The endpoint answered that it does not serve this request: 4xx (429 too), passed on.
     Refused,
+    /// The endpoint answered that it failed: 5xx, passed on.
+    Failed,
     /// The connection failed, or a time limit ran out.
     Lost,
     /// The client left.

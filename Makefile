@@ -1,5 +1,5 @@
 # Names for the programs in ci/; each can be run by hand and says at its top what it does.
-.PHONY: help dev check test demo bench
+.PHONY: help dev check test demo bench soak
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\): ## /\1\t/p' $(MAKEFILE_LIST)
@@ -19,3 +19,6 @@ demo: ## one fleet on four vendors, simulated, with live traffic
 
 bench: ## measure
 	@ci/bench
+
+soak: ## ten million requests through the router; its memory must stay
+	@ci/bench router --soak 10000000

@@ -28,8 +28,9 @@ ARROWS: dict[str, set[str]] = {
     "llmd-engine": {"llmd-perf", "llmd-sched", "llmd-sim", "llmd-types"},
     "llmd-py": {"llmd-engine", "llmd-perf", "llmd-router", "llmd-sim", "llmd-types"},
     "llmd-testkit": {"llmd-types"},
+    "llmd-bench": set(),
 }
-DEV_ONLY = {"llmd-testkit"}
+DEV_ONLY = {"llmd-testkit", "llmd-bench"}
 # pure crate -> the crates from outside that it may use
 PURE: dict[str, set[str]] = {
     "llmd-types": {"serde"},

@@ -1,0 +1,157 @@
+"""The router beside what could be used instead of it, on the same engines, in the same rounds.
+
+`python -m benchmarks.router [--quick] [--only NAME,…] [--workloads NAME,…] [--profile FOLDER]`, or
+`--soak REQUESTS` for our router's memory over a long run. Called by `make bench` and `make soak`;
+`ci/peers` makes the peers before. Prints the tables; a whole run also writes them to router.md
+beside itself and the raw runs to router.json. The subject has one processor, engines and load
+have the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from benchmarks.routers import footprint, profile, report, table
+from benchmarks.routers.ends import Ends, Report, free_ports
+from benchmarks.routers.subject import AbsentError, Place, Running, Subject, start, subjects
+from benchmarks.routers.table import DIRECT, Runs
+from benchmarks.routers.workload import WORKLOADS, Effort, Workload, direct, folder_of, run
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = Path(__file__).parent / "routers" / "config" / "vllm-metrics.txt"
+SUBJECT_CORE, OTHER_CORE = 0, 1
+ENGINES = 4
+
+
+def built(profile_name: str = "dist") -> Path:
+    """The folder of our programs, built as they are shipped."""
+    argv = ["cargo", "build", "--quiet", "--profile", profile_name]
+    subprocess.run([*argv, "-p", "llmd-router", "-p", "llmd-bench"], cwd=ROOT, check=True)
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / profile_name
+
+
+def started(
+    wanted: list[Subject], ports: tuple[int, int], top: Path, stack: ExitStack
+) -> tuple[list[Running], dict[str, str]]:
+    """Everybody who can be started, and why the others cannot."""
+    running, absent = [], {}
+    engines = tuple(range(ports[0], ports[0] + ENGINES))
+    for subject in wanted:
+        port = free_ports(2)
+        place = Place(port, port + 1, ports[1], engines, folder_of(top, subject.name))
+        try:
+            one = start(subject, place, SUBJECT_CORE)
+        except AbsentError as error:
+            absent[subject.name] = str(error)
+            continue
+        stack.callback(one.stop)
+        running.append(one)
+    return running, absent
+
+
+def rounds(workloads: list[Workload], effort: Effort, ends: Ends, running: list[Running]) -> Runs:
+    """All runs: in each round every workload, and in each workload everybody in turn."""
+    runs: Runs = {workload.name: {} for workload in workloads}
+    for number in range(effort.rounds):
+        for workload in workloads:
+            kept = runs[workload.name]
+            if "--rate" in workload.options:
+                engine = running[0].place.engines[0]
+                kept.setdefault(DIRECT, []).append(direct(workload, effort, ends, engine))
+            for one in running:
+                began = time.monotonic()
+                result = run(workload, effort, ends, one)
+                kept.setdefault(one.subject.name, []).append(result)
+                say(number, workload, one, result, time.monotonic() - began)
+    return runs
+
+
+def say(number: int, workload: Workload, one: Running, result: Report, took: float) -> None:
+    """One line to stderr while it goes on."""
+    line = (
+        f"round {number + 1}, {workload.name}, {one.subject.name}: "
+        f"{table.number(table.cpu_us(result))} µs for each {workload.unit}, "
+        f"{result['problem'] or 'all right'} ({took:.0f} s)"
+    )
+    print(line, file=sys.stderr, flush=True)
+
+
+def arguments() -> argparse.Namespace:
+    """What is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="two short rounds")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--only", default="", help="subjects by name, with commas between")
+    parser.add_argument("--workloads", default="", help="workloads by name, with commas between")
+    parser.add_argument("--soak", type=int, help="only that many requests through our router")
+    parser.add_argument("--router", type=Path, help="another build of the router, beside ours")
+    parser.add_argument("--profile", type=Path, help="a folder for profiles of our router")
+    return parser.parse_args()
+
+
+def picked(names: str, all_of_them: list[Any]) -> list[Any]:
+    """Those that were named; all without names."""
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    return [one for one in all_of_them if not wanted or one.name in wanted]
+
+
+def at_rest(
+    asked: argparse.Namespace, wanted: list[Subject], bench: footprint.Bench
+) -> dict[str, Report]:
+    """Memory, idling and open streams of everybody, one after the other."""
+    if asked.workloads and "rest" not in asked.workloads.split(","):
+        return {}
+    size = footprint.Size.quick() if asked.quick else footprint.Size.full()
+    reports = {}
+    for subject in wanted:
+        print(f"at rest: {subject.name}", file=sys.stderr, flush=True)
+        # Who is absent is told by the rounds.
+        with suppress(AbsentError):
+            reports[subject.name] = footprint.of(bench, subject, size)
+    return reports
+
+
+def main() -> None:
+    """Measures and tells."""
+    asked = arguments()
+    programs = built()
+    effort = Effort.quick() if asked.quick else Effort.full()
+    if asked.rounds:
+        effort = Effort(effort.seconds, effort.tokens, asked.rounds)
+    known = subjects(programs / "llmd-router")
+    if asked.router:
+        known.insert(1, Subject("other build", "ours", known[0].command, asked.router))
+    wanted, workloads = picked(asked.only, known), picked(asked.workloads, list(WORKLOADS))
+    ends = Ends(programs / "llmd-bench", OTHER_CORE)
+    with tempfile.TemporaryDirectory() as top, ExitStack() as stack:
+        bench = footprint.Bench(ends, PAGE, Path(top), SUBJECT_CORE)
+        if asked.soak:
+            print(footprint.soak_table(footprint.soak(bench, known[0], asked.soak)))
+            return
+        ports = stack.enter_context(ends.engines(ENGINES, page=PAGE))
+        running, absent = started(wanted, ports, Path(top), stack)
+        runs = rounds(workloads, effort, ends, running)
+        if asked.profile:
+            profile.all_of(workloads, effort, ends, running[0], asked.profile)
+        stack.pop_all().close()
+        resting = at_rest(asked, wanted, bench)
+    text = report.text(runs, wanted, absent, effort, resting)
+    print(text)
+    if not (asked.only or asked.workloads or asked.quick):
+        Path(__file__).with_suffix(".md").write_text(text)
+        raw = {"rounds": runs, "at rest": resting}
+        Path(__file__).with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
+    sys.exit(1 if table.problems(runs) else 0)
+
+
+if __name__ == "__main__":
+    main()

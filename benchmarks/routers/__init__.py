@@ -1,0 +1,1 @@
+"""The parts of `benchmarks/router.py`: who is measured, with what, and how it is told."""

@@ -116,7 +116,9 @@ async fn completion(
 ) -> io::Result<()> {
     shared.engines.borrow_mut()[engine].request(after(body, b"\"user\":\"").unwrap_or(b""));
     let number = |key: &[u8]| std::str::from_utf8(after(body, key)?).ok()?.parse::<u32>().ok();
-    let tokens = number(b"\"max_tokens\":").unwrap_or(1);
+    // Some routers write a request anew, with the newer of the two names.
+    let tokens = number(b"\"max_tokens\":").or_else(|| number(b"\"max_completion_tokens\":"));
+    let tokens = tokens.unwrap_or(1);
     let prompt = body.len() / 4;
     if after(body, b"\"stream\":") == Some(b"true") {
         let usage = find(body, b"\"include_usage\":true").is_some();

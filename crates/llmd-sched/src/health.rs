@@ -215,17 +215,16 @@ impl Health {
         self.window.count(true, rules, now);
         self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
         let refused = failure == Failure::Unreachable;
+        let on = rules.breaker_failures > 0;
         match self.breaker {
             Breaker::Open { why, trial, .. } if trial == Some(id) => {
                 self.open(if refused { Why::Unreachable } else { why }, rules, now);
             }
-            Breaker::Open { .. } => {}
-            Breaker::Closed if rules.breaker_failures == 0 => {}
-            Breaker::Closed if refused => self.open(Why::Unreachable, rules, now),
-            Breaker::Closed if self.failures_in_a_row >= rules.breaker_failures => {
+            Breaker::Closed if on && refused => self.open(Why::Unreachable, rules, now),
+            Breaker::Closed if on && self.failures_in_a_row >= rules.breaker_failures => {
                 self.open(Why::FailuresInARow, rules, now);
             }
-            Breaker::Closed => {}
+            Breaker::Open { .. } | Breaker::Closed => {}
         }
         self.breaker == Breaker::Closed && self.window.reached(rules)
     }

@@ -1,7 +1,8 @@
 //! A pick allocates nothing once the pool has seen its traffic: buffers are used again.
 
 use llmd_sched::{
-    Arrival, EndpointFacts, Event, PoolConfig, PoolState, RetryCause, Rng, SchedulerKind, step,
+    Arrival, EndpointFacts, EndpointIndex, Event, PoolConfig, PoolState, Resilience, RetryCause,
+    Rng, SchedulerKind, step,
 };
 use llmd_types::{Micros, Outcome, ReplicaFacts, RequestId, Usage};
 use std::sync::Arc;
@@ -15,7 +16,10 @@ struct Traffic {
 
 impl Traffic {
     fn new(scheduler: SchedulerKind) -> Self {
-        let config = PoolConfig { scheduler, ..PoolConfig::default() };
+        // Short and long enough for all to happen while it is counted.
+        let (slow_start, breaker_open) = (Micros(50_000), Micros(5_000));
+        let resilience = Resilience { slow_start, breaker_open, ..Resilience::default() };
+        let config = PoolConfig { scheduler, resilience, ..PoolConfig::default() };
         let (pool, rng) = (PoolState::new(config), Rng::seeded(1));
         let mut traffic = Self { pool, rng, now: Micros(1_000_000), next: 0 };
         for at in 0..20 {
@@ -31,6 +35,18 @@ impl Traffic {
 
     fn happen(&mut self, event: Event<'_>) {
         drop(step(&mut self.pool, event, self.now, &mut self.rng));
+    }
+
+    /// Some endpoints fail, others are out by checks, and return.
+    fn ail(&mut self) {
+        let at = EndpointIndex((self.next / 40 % 20) as u16);
+        self.happen(Event::Check(at, self.next % 40 > 5));
+        if self.next.is_multiple_of(5) {
+            self.happen(Event::Retry(RequestId(self.next - 20), RetryCause::Unserved));
+        }
+        if self.next.is_multiple_of(11) {
+            self.happen(Event::Retry(RequestId(self.next - 10), RetryCause::Unreachable));
+        }
     }
 
     /// One request arrives, is tried twice and passes tokens; the one from 50 before ends.
@@ -54,6 +70,9 @@ impl Traffic {
         }
         self.happen(Event::FirstByte(request));
         self.happen(Event::Progress(request, 20));
+        if self.next > 50 {
+            self.ail();
+        }
         let usage =
             Usage { prompt_tokens: Some(900), cached_tokens: Some(0), completion_tokens: Some(50) };
         let ended = RequestId(self.next.saturating_sub(50));
@@ -81,6 +100,11 @@ fn a_pick_allocates_nothing() {
                 traffic.serve(&prompts[round % 30]);
             }
         });
+        let status = traffic.pool.status(traffic.now);
+        let ill = status.endpoints.iter().filter(|endpoint| endpoint.health.out.is_some());
+        assert!(ill.count() > 0 && status.retries > 100, "the paths under test were taken");
+        let slow = status.endpoints.iter().filter(|endpoint| endpoint.health.slow_start.is_some());
+        assert!(slow.count() > 0);
         assert_eq!(counted.count_total, 0, "{scheduler:?}: {counted:?}");
     }
 }

@@ -58,6 +58,8 @@ pub struct Report {
     pub trips: Vec<Trip>,
     /// Jobs that got no endpoint, or that the engine found too long.
     pub refused: u64,
+    /// Requests whose answer broke off.
+    pub lost: u64,
     /// The pool when all was over.
     pub status: PoolStatus,
     /// How many members there were.

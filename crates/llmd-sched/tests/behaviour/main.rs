@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod accounting;
+mod budget;
 mod eligibility;
 mod expected_finish;
+mod health;
 mod learning;
 mod prefixes;
 mod schedulers;

@@ -14,7 +14,7 @@ const MOST_REQUESTS: u64 = 1_000;
 const MOST_SECONDS: u64 = 10;
 
 /// A pool's retry budget.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Budget {
     parts: u64,
     /// Up to when time was counted; before the first request, never.
@@ -44,13 +44,14 @@ impl Budget {
         self.paid += 1;
     }
 
-    /// Whole retries that are left.
-    pub(crate) fn left(&self) -> u64 {
+    /// Whole retries that are left at `now`.
+    pub(crate) fn left(mut self, rules: &Resilience, now: Micros) -> u64 {
+        self.pass(rules, now);
         self.parts / RETRY
     }
 
     /// Time passes; the first request finds what the minimum brings in a second.
-    fn pass(&mut self, rules: &Resilience, now: Micros) {
+    pub(crate) fn pass(&mut self, rules: &Resilience, now: Micros) {
         let second = u64::from(rules.retry_budget_min_per_second).saturating_mul(RETRY);
         let passed = self.counted_at.map_or(1_000_000, |at| now.since(at).0);
         self.counted_at = Some(self.counted_at.map_or(now, |at| at.max(now)));

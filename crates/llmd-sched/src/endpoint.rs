@@ -72,6 +72,8 @@ pub(crate) struct Endpoint {
     /// Since when readings fail; `None` when the last one did not.
     pub(crate) silent_since: Option<Micros>,
     pub(crate) health: Health,
+    /// Counts how often it left: what was sent to it before says nothing of what it is now.
+    pub(crate) life: u32,
     /// It was chosen for a request since it joined (not named by it, as probes do).
     pub(crate) serves: bool,
     pub(crate) prefill: Correction,
@@ -100,6 +102,7 @@ impl Endpoint {
             reported: None,
             silent_since: None,
             health: Health::default(),
+            life: 0,
             serves: false,
             prefill: Correction::default(),
             step: Correction::default(),

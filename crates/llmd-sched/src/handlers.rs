@@ -62,7 +62,7 @@ pub fn step(pool: &mut PoolState, event: Event<'_>, now: Micros, rng: &mut Rng) 
             }
         }
         Event::EndpointDown(index) => endpoint_down(pool, index),
-        Event::Config(config) => configure(pool, config),
+        Event::Config(config) => configure(pool, config, now),
     }
     Actions::new()
 }
@@ -135,7 +135,7 @@ fn retry(
     if let Some(index) = request.endpoint {
         let unreachable = cause == RetryCause::Unreachable;
         let failure = if unreachable { Failure::Unreachable } else { Failure::Other };
-        failed(pool, id, index, failure, now);
+        failed(pool, id, index, request.attempt.life, failure, now);
     }
     pool.release(id, &mut request, now);
     request.counted += u32::from(cause.counts());
@@ -164,12 +164,16 @@ fn failed(
     pool: &mut PoolState,
     id: RequestId,
     index: EndpointIndex,
+    life: u32,
     failure: Failure,
     now: Micros,
 ) {
     let rules = pool.config.resilience;
     let endpoint = &mut pool.endpoints[index.at()];
     endpoint.failures += 1;
+    if endpoint.life != life {
+        return;
+    }
     if endpoint.health.failed(id, failure, &rules, now) && pool.may_eject() {
         pool.endpoints[index.at()].health.eject(&rules, now);
     }
@@ -232,7 +236,9 @@ fn first_byte(pool: &mut PoolState, id: RequestId, now: Micros) {
     }
     (request.attempt.first_byte_at, request.attempt.progress_at) = (Some(now), now);
     let endpoint = &mut pool.endpoints[index.at()];
-    endpoint.health.first_byte(id, now);
+    if endpoint.life == request.attempt.life {
+        endpoint.health.first_byte(id, now);
+    }
     endpoint.load.start_running(id, &mut request.charge, now);
 }
 
@@ -305,12 +311,16 @@ fn tokens_known(pool: &mut PoolState, id: RequestId, usage: Usage) {
 
 fn done(pool: &mut PoolState, id: RequestId, outcome: Outcome, usage: Usage, now: Micros) {
     tokens_known(pool, id, usage);
-    if let Some((index, flow)) = pool.requests.get(id).and_then(|r| Some((r.endpoint?, r.flow))) {
+    let known = pool.requests.get(id).and_then(|r| Some((r.endpoint?, r.flow, r.attempt.life)));
+    if let Some((index, flow, life)) = known {
         match outcome {
             Outcome::Done | Outcome::Refused => {
-                pool.endpoints[index.at()].health.answered(id, &pool.config.resilience, now);
+                let endpoint = &mut pool.endpoints[index.at()];
+                if endpoint.life == life {
+                    endpoint.health.answered(id, &pool.config.resilience, now);
+                }
             }
-            Outcome::Failed | Outcome::Lost => failed(pool, id, index, Failure::Other, now),
+            Outcome::Failed | Outcome::Lost => failed(pool, id, index, life, Failure::Other, now),
             Outcome::Cancelled => {}
         }
         match outcome {
@@ -410,6 +420,7 @@ fn endpoint_down(pool: &mut PoolState, index: EndpointIndex) {
     endpoint.state = EndpointState::Down;
     (endpoint.reported, endpoint.silent_since) = (None, None);
     (endpoint.health, endpoint.serves) = (Health::default(), false);
+    endpoint.life = endpoint.life.wrapping_add(1);
     pool.index.forget(index.at(), FORGET_PIECE);
 }
 
@@ -427,10 +438,12 @@ fn resize_prefixes(pool: &mut PoolState) {
     }
 }
 
-fn configure(pool: &mut PoolState, config: PoolConfig) {
+fn configure(pool: &mut PoolState, config: PoolConfig, now: Micros) {
     let old = std::mem::replace(&mut pool.config, config);
     let new = &pool.config;
     if old.resilience != new.resilience {
+        // The time up to now passed under the old rules.
+        pool.budget.pass(&old.resilience, now);
         let there = pool.endpoints.iter_mut();
         there.for_each(|endpoint| endpoint.health.follow(&new.resilience));
     }

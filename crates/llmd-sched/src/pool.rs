@@ -259,6 +259,7 @@ impl PoolState {
         endpoint.held += 1;
         endpoint.serves |= !request.pinned;
         endpoint.health.placed(id, now);
+        request.attempt.life = endpoint.life;
         endpoint.load.add(id, request.charge, request.stream, now);
         request.tried.push(index);
         request.endpoint = Some(index);

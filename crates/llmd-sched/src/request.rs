@@ -53,6 +53,8 @@ pub(crate) enum Length {
 /// The timings of one attempt, and what was predicted for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attempt {
+    /// The endpoint's life that it was sent to.
+    pub(crate) life: u32,
     pub(crate) sent_at: Micros,
     pub(crate) first_byte_at: Option<Micros>,
     pub(crate) progress_at: Micros,

@@ -77,7 +77,7 @@ impl PoolState {
             requests: self.requests.len(),
             retries: self.budget.paid,
             retries_refused: self.budget.refused,
-            retry_budget: self.budget.left(),
+            retry_budget: self.budget.left(&self.config.resilience, now),
             index_entries: self.index.len(),
             endpoints: endpoints
                 .map(|(endpoint, at)| self.endpoint_status(endpoint, at, now))

@@ -125,7 +125,7 @@ impl Side {
                     prompt_tokens: counted.then_some((blocks * 16) as u32),
                     keys: &keys,
                     max_tokens: Some(50),
-                    stream: id % 2 == 0,
+                    stream: id.is_multiple_of(2),
                     flow: 0,
                 }));
                 self.happen(Event::Sent(request));

@@ -365,6 +365,15 @@ fn one_that_left_and_returned_is_as_new_whatever_was_known_of_it() {
         assert_eq!(world.endpoint(0).health, HealthStatus::default());
         assert_eq!(world.inflight(), [1, 0]);
     }
+    // What was sent to it before it left says nothing of it now.
+    let old: Vec<_> =
+        (0..9).map(|_| world.try_arrive(&ask(9, 9), Some(EndpointIndex(0))).unwrap()).collect();
+    world.step(Event::EndpointDown(EndpointIndex(0)));
+    world.up("e0", "v0", Some(round()));
+    for pick in old {
+        world.ends_request(pick.request, End::Retried(RetryCause::Lost));
+    }
+    assert_eq!(world.endpoint(0).health, HealthStatus::default());
     // One that drains and becomes ready again was there all the time.
     (0..5).for_each(|_| world.ends(0, End::Done(Outcome::Failed)));
     world.step(Event::EndpointDrain(EndpointIndex(0)));

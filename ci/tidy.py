@@ -45,6 +45,11 @@ BANNED_PHRASES = re.compile(
 )
 TODO = re.compile(r"\bTODO\b(?!\(#\d+\))")
 ALLOWED_SIZES = re.compile(r"allow\(.*clippy::(?:too_many_lines|too_many_arguments)")
+SILENCED_PYTHON = re.compile(
+    r"#\s*(?:(?:ruff:\s*)?noqa\b(?::\s*[A-Z]+\d+(?:[,\s]+[A-Z]+\d+)*)?"
+    r"|type:\s*ignore\b(?:\[[^\]]*\])?)"
+)
+SILENCED_RUST = re.compile(r"#!?\[(?:cfg_attr\([^\]]*)?\b(?:allow|expect)\([^\]]*\]")
 SPEAKS_OF_RULES = {"STYLE.md", "ci/tidy.py", "tests/house/test_tidy.py"}
 
 
@@ -155,6 +160,22 @@ def rust_sizes_allowed(source: Source) -> Iterator[Finding]:
                 yield Finding(source.name, number, "function-size", message)
 
 
+def silenced(source: Source) -> Iterator[Finding]:
+    """What switches off another check says why: `noqa: X1 - why`, `reason = "why"` in Rust."""
+    found: list[int] = []
+    if source.path.suffix in {".py", ".pyi", ""} and source.name not in SPEAKS_OF_RULES:
+        for number, line in enumerate(source.lines, 1):
+            _, *after = SILENCED_PYTHON.split(line)
+            if after and not re.search(r"\w", after[-1]):
+                found.append(number)
+    if source.path.suffix == ".rs":
+        for match in SILENCED_RUST.finditer(source.text):
+            if "reason =" not in match[0]:
+                found.append(source.text.count("\n", 0, match.start()) + 1)
+    for number in found:
+        yield Finding(source.name, number, "silenced", "say why this check is switched off")
+
+
 def line_length(source: Source) -> Iterator[Finding]:
     """Columns of code; ruff does Python, rustfmt leaves long comments and strings."""
     if source.path.suffix in {".rs", ".sh", ""}:
@@ -209,7 +230,7 @@ def opening(source: Source) -> Iterator[Finding]:
 
 RULES: tuple[Callable[[Source], Iterator[Finding]], ...] = (
     *(file_size, python_functions, rust_sizes_allowed, line_length, names),
-    *(words, folder_depth, opening),
+    *(words, folder_depth, opening, silenced),
 )
 
 

@@ -48,11 +48,11 @@ def prepare() -> None:
     What an encoding does not have is written as `?`.
     """
     while (opened := os.open(os.devnull, os.O_RDWR)) <= STDERR:
-        os.set_inheritable(opened, True)  # noqa: FBT003
+        os.set_inheritable(opened, True)  # noqa: FBT003 - it takes no keyword
     os.close(opened)
-    sys.stdin = sys.stdin or open(0, encoding="utf-8")  # noqa: SIM115
-    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(STDERR, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stdin = sys.stdin or open(0, encoding="utf-8")  # noqa: SIM115 - it stays open
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115 - it stays open
+    sys.stderr = sys.stderr or open(STDERR, "w", encoding="utf-8")  # noqa: SIM115 - it stays open
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -64,8 +64,10 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     out = dict(below)
     for key, value in above.items():
         under = out.get(key)
-        both = isinstance(value, Mapping) and isinstance(under, Mapping)
-        out[key] = merge(under, value) if both and "value" not in value else value  # type: ignore[arg-type]
+        if isinstance(value, Mapping) and isinstance(under, Mapping) and "value" not in value:
+            out[key] = merge(under, value)
+        else:
+            out[key] = value
     return out
 
 

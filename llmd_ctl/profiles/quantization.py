@@ -68,10 +68,10 @@ def _compressed(packed: Mapping[str, Any]) -> Linear:
 
 
 def _whole(packed: Mapping[str, Any], key: str) -> int:
-    value = packed.get(key)
+    value: Any = packed.get(key)
     if not _positive(value):
         raise _not_yet(f"{packed.get('quant_method', 'a method')} without a positive {key}")
-    return int(value)  # type: ignore[arg-type]  # checked
+    return int(value)
 
 
 def _positive(value: Any) -> bool:

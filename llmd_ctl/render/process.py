@@ -98,10 +98,15 @@ def _engine_document(model: PlannedModel, variant: PlannedVariant, index: int) -
         "model": model.name,
         "aliases": list(model.aliases),
         "accelerator": variant.accelerator,
-        "facts": variant.facts,
+        "facts": _without_price(variant.facts),
         # Replicas must not all make the same filler text; any number that stays the same will do.
         "seed": int(_digest([model.name, variant.name, index]), 16),
     }
+
+
+def _without_price(facts: Mapping[str, Any] | None) -> Json:
+    """What an engine is: it has no use for its price, and a new one is no reason to restart it."""
+    return {key: value for key, value in (facts or {}).items() if key != "pricePerHour"}
 
 
 def _digest(content: object) -> str:

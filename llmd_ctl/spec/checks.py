@@ -220,9 +220,9 @@ def _revisions(findings: Findings, document: Document) -> None:
 
 
 def _executables(findings: Findings, document: Document) -> None:
-    owners = [("spec", "defaults")]
-    owners += [path for path, _ in _each(document.root, MODELS)]  # type: ignore[misc]
-    owners += [path for path, _ in _variants(document.root)]  # type: ignore[misc]
+    owners: list[Path] = [("spec", "defaults")]
+    owners += [path for path, _ in _each(document.root, MODELS)]
+    owners += [path for path, _ in _variants(document.root)]
     for owner in owners:
         where: Path = (*owner, "engine", "executable")
         simulated = document.root.text(*owner, "engine", "name") == "sim"

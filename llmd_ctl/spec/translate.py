@@ -40,13 +40,13 @@ def report(findings: Findings, document: Document, error: ValidationError) -> No
         is_key = path[-1:] == ("[key]",)
         path = path[:-1] if is_key else path
         if not findings.is_silent(path):
-            _Report(findings, document, path, is_key).add(detail)
+            _Report(findings, document, path, is_key=is_key).add(detail)
 
 
 class _Report:
     """One error of pydantic's on its way to a problem."""
 
-    def __init__(self, findings: Findings, document: Document, path: Path, is_key: bool) -> None:  # noqa: FBT001
+    def __init__(self, findings: Findings, document: Document, path: Path, *, is_key: bool) -> None:
         self.findings = findings
         self.document = document
         self.path = path

@@ -13,6 +13,10 @@ def test_leaks():
     subprocess.Popen(["sleep", "60"], start_new_session=True)
 
 
+def test_leaks_a_grandchild():
+    subprocess.run(["sh", "-c", "sleep 61 &"], start_new_session=True, check=True)
+
+
 def test_waits():
     subprocess.run(["sleep", "0"], check=True)
 
@@ -47,8 +51,9 @@ def test_a_process_left_behind_fails_its_test_and_is_killed(
     (tmp_path / "test_planted.py").write_text(LEAKS)
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(argv, cwd=tmp_path, check=False, capture_output=True, text=True)
-    assert "ERROR test_planted.py::test_leaks" in done.stdout, done.stdout
-    found = re.search(r"left running: (\d+) sleep 60", done.stdout)
-    assert found, done.stdout
-    assert not Path(f"/proc/{found[1]}").exists() or is_zombie(int(found[1]))
-    assert "3 passed, 1 error" in done.stdout
+    for test, command in (("test_leaks", "sleep 60"), ("test_leaks_a_grandchild", "sleep 61")):
+        assert f"ERROR test_planted.py::{test} - " in done.stdout, done.stdout
+        found = re.search(rf"left running: (\d+) {command}", done.stdout)
+        assert found, done.stdout
+        assert not Path(f"/proc/{found[1]}").exists() or is_zombie(int(found[1]))
+    assert "4 passed, 2 errors" in done.stdout

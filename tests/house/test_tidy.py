@@ -25,10 +25,11 @@ def function(lines: int, arguments: str = "") -> str:
 
 
 CLEAN = {
-    "llmd_ctl/__init__.py": DOC + "from llmd_ctl.spec import fleet\n",
+    "llmd_ctl/__init__.py": DOC + "from llmd_ctl.spec import fleet, silent\n",
     "llmd_ctl/spec/fleet.py": DOC + function(50, "a, b, c, d, e, f"),
+    "llmd_ctl/spec/silent.py": DOC + "x = 1  # noqa: E501 - why\ny = x  # type: ignore[a]  # why\n",
     "crates/llmd-x/src/lib.rs": RUST + "mod pick;\nmod pick_tests;\n",
-    "crates/llmd-x/src/pick.rs": RUST + "\n" * 300,
+    "crates/llmd-x/src/pick.rs": RUST + '#[allow(dead_code, reason = "why")]\n' + "\n" * 299,
     "crates/llmd-x/src/pick_tests.rs": RUST + "\n" * 599,
     "guides/start.md": "Start with this. TODO(#12) is an issue.\n",
 }
@@ -48,6 +49,24 @@ PLANTED = {
         "crates/x/src/lib.rs",
         RUST + "#[allow(clippy::too_many_lines)]\nfn f() {}\n",
         "function-size",
+    ),
+    "noqa without a reason": ("ci/good.py", DOC + "x = 1  # noqa: E501, D1\n", "silenced"),
+    "bare noqa": ("ci/good.py", DOC + "x = 1  # noqa\n", "silenced"),
+    "noqa of a file": ("ci/good.py", DOC + "# ruff: noqa: D1\n", "silenced"),
+    "type: ignore without a reason": (
+        "ci/good.py",
+        DOC + "x = 1  # type: ignore[misc]  # noqa: E501\n",
+        "silenced",
+    ),
+    "allow without a reason": (
+        "crates/x/src/lib.rs",
+        RUST + "#[cfg_attr(test, allow(dead_code))]\nfn f() {}\n",
+        "silenced",
+    ),
+    "expect without a reason": (
+        "crates/x/src/lib.rs",
+        RUST + "#![expect(\n    dead_code,\n    clippy::panic\n)]\n",
+        "silenced",
     ),
     "long line in Rust": ("crates/x/src/lib.rs", RUST + "// " + "x" * 98, "line-length"),
     "long line in a script": ("ci/step", "# " + "x" * 99, "line-length"),

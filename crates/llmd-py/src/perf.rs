@@ -5,15 +5,29 @@ use llmd_types::ReplicaFacts;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::fmt::Display;
 
 /// Reads facts strictly; a bad one is a `ValueError` that names its place.
 fn facts_from(json: &str) -> PyResult<ReplicaFacts> {
     let mut reader = serde_json::Deserializer::from_str(json);
-    let facts: ReplicaFacts = serde_path_to_error::deserialize(&mut reader)
-        .map_err(|error| PyValueError::new_err(format!("replica facts: {error}")))?;
-    reader.end().map_err(|error| PyValueError::new_err(format!("replica facts: {error}")))?;
-    facts.check().map_err(|error| PyValueError::new_err(format!("replica facts: {error}")))?;
+    let facts: ReplicaFacts = serde_path_to_error::deserialize(&mut reader).map_err(refused)?;
+    reader.end().map_err(refused)?;
+    facts.check().map_err(refused)?;
     Ok(facts)
+}
+
+fn refused(error: impl Display) -> PyErr {
+    PyValueError::new_err(format!("replica facts: {error}"))
+}
+
+/// Reads facts and computes from them without the GIL.
+fn of_facts<T: Send>(
+    py: Python<'_>,
+    json: &str,
+    formula: impl FnOnce(&ReplicaFacts) -> T + Send,
+) -> PyResult<T> {
+    let facts = facts_from(json)?;
+    Ok(py.detach(|| formula(&facts)))
 }
 
 /// Refuses facts that no replica can have.
@@ -32,9 +46,8 @@ pub(crate) fn capacity<'py>(
     output_tokens: u32,
     itl_us_max: Option<f64>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let facts = facts_from(facts_json)?;
     let workload = Workload { prompt_tokens, output_tokens };
-    let found = py.detach(|| llmd_perf::capacity(&facts, workload, itl_us_max));
+    let found = of_facts(py, facts_json, |facts| llmd_perf::capacity(facts, workload, itl_us_max))?;
     let result = PyDict::new(py);
     result.set_item("batch", found.batch)?;
     result.set_item("itl_us", found.itl_us)?;
@@ -53,8 +66,7 @@ pub(crate) fn itl_us(
     batch: u32,
     context_tokens: u64,
 ) -> PyResult<f64> {
-    let facts = facts_from(facts_json)?;
-    Ok(py.detach(|| llmd_perf::itl_us(&facts, batch, context_tokens)))
+    of_facts(py, facts_json, |facts| llmd_perf::itl_us(facts, batch, context_tokens))
 }
 
 /// Microseconds to compute prompt tokens beside a batch that decodes.
@@ -67,8 +79,9 @@ pub(crate) fn prefill_us(
     batch: u32,
     context_tokens: u64,
 ) -> PyResult<f64> {
-    let facts = facts_from(facts_json)?;
-    Ok(py.detach(|| llmd_perf::prefill_us(&facts, tokens, past, batch, context_tokens)))
+    of_facts(py, facts_json, |facts| {
+        llmd_perf::prefill_us(facts, tokens, past, batch, context_tokens)
+    })
 }
 
 /// Prompt tokens a second in full chunks beside a batch that decodes.
@@ -79,13 +92,13 @@ pub(crate) fn prefill_tokens_per_second(
     batch: u32,
     context_tokens: u64,
 ) -> PyResult<f64> {
-    let facts = facts_from(facts_json)?;
-    Ok(py.detach(|| llmd_perf::prefill_tokens_per_second(&facts, batch, context_tokens)))
+    of_facts(py, facts_json, |facts| {
+        llmd_perf::prefill_tokens_per_second(facts, batch, context_tokens)
+    })
 }
 
 /// Microseconds between a request's arrival and its first step.
 #[pyfunction]
 pub(crate) fn request_us(py: Python<'_>, facts_json: &str) -> PyResult<f64> {
-    let facts = facts_from(facts_json)?;
-    Ok(py.detach(|| llmd_perf::request_us(&facts)))
+    of_facts(py, facts_json, llmd_perf::request_us)
 }

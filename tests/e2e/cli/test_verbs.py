@@ -14,7 +14,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.e2e.cli.published import check
+from tests.e2e.cli.command import document, run, start
 
 # By then a command has loaded and waits, also on a machine that is busy with other tests.
 START_SECONDS = 4.0
@@ -32,27 +32,6 @@ spec:
     - {name: h100, accelerator: nvidia-h100, replicas: 1}
     - {name: gaudi, accelerator: intel-gaudi3, replicas: 1}
 """
-
-
-def start(*argv: object, **options: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "llmd_ctl", *map(str, argv)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
-    )  # fmt: skip
-
-
-def run(*argv: object, code: int = 0, given: str = "") -> subprocess.CompletedProcess[str]:
-    process = start(*argv)
-    out, err = process.communicate(given, timeout=100)
-    assert process.returncode == code, f"{out}\n{err}"
-    assert "Traceback" not in err
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-
-def document(*argv: object, code: int = 0, name: str | None = None) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(run(*argv, "--output", "json", code=code).stdout)
-    check(found, f"llmd-ctl/{name or argv[0]}/v1")
-    return found
 
 
 @pytest.fixture

@@ -1,15 +1,11 @@
 """The light real engine alone: llama.cpp applied, asked through the router, deleted."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from tests.e2e.cli.published import check
+from tests.e2e.cli.command import document, run
 
 FLEET = """\
 apiVersion: fleet.llmd-ctl.dev/v1alpha1
@@ -35,23 +31,6 @@ def fleet(tmp_path: Path, tiny_model: Path, llamacpp_python: Path) -> Path:
     return path
 
 
-def llmd_ctl(*argv: object, code: int = 0) -> str:
-    """Run a command; its stdout."""
-    done = subprocess.run(
-        [sys.executable, "-m", "llmd_ctl", *map(str, argv)],
-        capture_output=True, text=True, check=False, timeout=100,
-    )  # fmt: skip
-    assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-def document(*argv: object) -> dict[str, Any]:
-    """Run a command; its JSON document, checked against its schema."""
-    found: dict[str, Any] = json.loads(llmd_ctl(*argv, "--output", "json"))
-    check(found, f"llmd-ctl/{argv[0]}/v1")
-    return found
-
-
 def test_a_real_engine_serves_through_the_router(fleet: Path, state_home: Path) -> None:
     applied = document("apply", fleet)
     assert applied["simulated"] is False
@@ -70,9 +49,9 @@ def test_a_real_engine_serves_through_the_router(fleet: Path, state_home: Path) 
         [variant] = document("status", fleet)["models"][0]["variants"]
         assert (variant["ready"], variant["desired"]) == (1, 1)
         assert variant["simulated"] is False
-        assert llmd_ctl("diff", fleet).strip() == "No changes."
+        assert run("diff", fleet).stdout.strip() == "No changes."
         assert document("apply", fleet)["changes"] == []
-        llmd_ctl("load", url, "--model", "tiny", "--rate", 4, "--seconds", 2, "--mix", "short=1")
+        run("load", url, "--model", "tiny", "--rate", 4, "--seconds", 2, "--mix", "short=1")
     finally:
         assert document("delete", fleet, "--yes")["existed"] is True
     assert document("delete", fleet, "--yes")["existed"] is False

@@ -1,8 +1,6 @@
 """The router's /metrics, checked by promtool and scraped by a real Prometheus."""
 
-import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
+
+from tests.e2e.cli.command import document, run
 
 FLEET = """\
 apiVersion: fleet.llmd-ctl.dev/v1alpha1
@@ -34,18 +34,12 @@ def router(tmp_path: Path, state_home: Path) -> Iterator[dict[str, Any]]:
     """An applied simulated fleet that has served some requests; its router's URLs."""
     file = tmp_path / "fleet.yaml"
     file.write_text(FLEET)
-    command = [sys.executable, "-m", "llmd_ctl"]
-    done = subprocess.run(
-        [*command, "apply", str(file), "--simulate", "--output", "json"],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    urls: dict[str, Any] = json.loads(done.stdout)["router"]
-    load = ["load", urls["url"], "--model", "chat", "--rate", "10", "--seconds", "2"]
+    urls: dict[str, Any] = document("apply", file, "--simulate")["router"]
     try:
-        subprocess.run([*command, *load], check=True, capture_output=True)
+        run("load", urls["url"], "--model", "chat", "--rate", 10, "--seconds", 2)
         yield urls
     finally:
-        subprocess.run([*command, "delete", str(file), "--yes"], check=True, capture_output=True)
+        run("delete", file, "--yes")
 
 
 def test_promtool_finds_nothing_wrong(router: dict[str, Any], prometheus_bin: Path) -> None:

@@ -1,8 +1,5 @@
 """One trace from the client through the router's phases to the engine, at a real OTLP receiver."""
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +9,7 @@ import httpx
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.e2e.cli.command import document, run
 from tests.e2e.telemetry.receiver import noting_engine, otlp_receiver
 
 pytestmark = pytest.mark.slow
@@ -34,16 +32,10 @@ def applied(folder: Path, rest: str, *flags: str) -> Iterator[str]:
     """Apply a fleet; yields the router's URL and deletes the fleet, which flushes its spans."""
     file = folder / "fleet.yaml"
     file.write_text(HEAD + rest)
-    command = [sys.executable, "-m", "llmd_ctl"]
-    done = subprocess.run(
-        [*command, "apply", str(file), *flags, "--output", "json"],
-        capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
     try:
-        assert done.returncode == 0, done.stderr
-        yield json.loads(done.stdout)["router"]["url"]
+        yield document("apply", file, *flags, seconds=600)["router"]["url"]
     finally:
-        subprocess.run([*command, "delete", str(file), "--yes"], check=True, capture_output=True)
+        run("delete", file, "--yes")
 
 
 def traces(url: str) -> str:

@@ -109,6 +109,20 @@ def test_apply_returns_only_when_every_endpoint_and_model_answers_through_the_ro
         )
 
 
+def test_a_router_that_keeps_its_old_configuration_is_a_failure_that_says_why() -> None:
+    world = World()
+    apply(world, ONE)
+    world.router_complaint = "models[0] is odd"
+    with pytest.raises(ApplyFailed) as error:
+        apply(world, OTHER, timeout_seconds=20.0)
+    why = "the router keeps its old configuration: models[0] is odd"
+    assert error.value.problems[0].found == why
+    assert [problem.message for problem in status(world).problems] == [why]
+    world.router_complaint = None
+    apply(world, OTHER)
+    assert status(world).problems == ()
+
+
 def test_an_endpoint_that_runs_already_must_answer_too() -> None:
     world = World()
     mixed = plan(model("chat", variant("a"), external("old", "http://10.0.0.7:8000")))
@@ -227,6 +241,10 @@ def test_deleting_stops_everything_the_router_last_and_twice_is_no_error() -> No
     assert world.living() == [proc for proc in world.living() if not proc.mark]
     assert world.controllers() == []
     assert all(max(engine.signals) == 15 for engine in engines)
+    assert json.loads(world.files[OBSERVED.with_name("ports.json")])["ports"] == {}
+    left = {path.name for path in world.files}
+    assert not {"router.yaml", "replicas.json"} & left
+    assert not [path for path in world.files if path.parent.name == "engines"]
     assert delete(world).existed is False
     assert status(world).deleted
     assert status(world).controller == "ended"
@@ -255,15 +273,18 @@ def test_deleting_works_without_a_controller_and_after_its_records_are_lost() ->
     assert world.controllers() == []
 
 
-def test_deleting_again_stops_what_came_to_light_since() -> None:
+@pytest.mark.parametrize("deaf", [False, True])
+def test_deleting_again_stops_what_came_to_light_since(deaf: bool) -> None:
     world = World()
     apply(world, ONE)
     (engine,) = (proc for proc in world.living() if proc.mark.startswith("chat"))
     delete(world)
     orphan = world.stranger(18444)
     orphan.env.update(engine.env)
+    orphan.deaf = deaf
     assert delete(world).stopped == (engine.mark,)
     assert not orphan.alive
+    assert desired(world)["revision"] == 2  # that of the first delete
 
 
 def test_deleting_what_never_was_makes_nothing() -> None:

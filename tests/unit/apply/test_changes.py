@@ -114,6 +114,22 @@ def test_an_edited_environment_is_shown_and_restarts() -> None:
     assert change.reasons == ("env.LD_PRELOAD: nothing → x.so",)
 
 
+@pytest.mark.parametrize("simulated", [True, False])
+def test_a_new_price_is_shown_and_restarts_nobody(simulated: bool) -> None:
+    def priced(price: float) -> Plan:
+        made = variant("a", simulated=simulated, price_per_hour=price)
+        return plan(model("chat", replace(made, facts={"speed": 1.0, "pricePerHour": price})))
+
+    (change,) = compare(priced(2.0), priced(3.0), None)
+    assert (change.kind, change.restarts, change.takes_away) == ("change", 0, False)
+    assert change.reasons == ("facts.pricePerHour: 2.0 → 3.0",)
+
+
+def test_what_follows_from_other_fields_is_no_change_of_its_own() -> None:
+    new = replace(variant("b"), price_per_hour=3.0, reasons=("$3 by the inventory",))
+    assert compare(OLD, plan(model("chat", variant("a", 2), new)), None) == ()
+
+
 def test_what_nothing_replaces_is_taken_away_too() -> None:
     fewer = plan(model("chat", variant("a", 0), variant("b")))
     (scale,) = compare(OLD, fewer, None)

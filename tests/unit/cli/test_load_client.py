@@ -91,10 +91,16 @@ def test_a_stream_without_done_is_a_silent_end(tail: bytes) -> None:
     assert answer.ended == "silent"
 
 
-@pytest.mark.parametrize("lead", [b"event: error\n", b""])
-def test_an_error_event_is_told_from_a_silent_end(lead: bytes) -> None:
-    error = lead + b'data: {"error":{"message":"engine died","type":"x"}}\n\n'
-    [answer] = ask(EVENTS, chunk(WORD), chunk(error))
+@pytest.mark.parametrize(
+    "error",
+    [
+        b'event: error\ndata: {"error":{"message":"engine died","type":"x"}}',
+        b'data: {"error":{"message":"engine died","type":"x"}}',
+        b"event: error\ndata: engine died",
+    ],
+)
+def test_an_error_event_is_told_from_a_silent_end(error: bytes) -> None:
+    [answer] = ask(EVENTS, chunk(WORD), chunk(error + b"\n\n"))
     assert answer.ended == "error-event"
     assert "engine died" in answer.detail
 

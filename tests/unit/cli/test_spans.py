@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -49,7 +50,7 @@ def export(spans: list[RealSpan], service: str = "router") -> bytes:
 @given(st.lists(SPANS, max_size=5), st.integers(0, 2))
 def test_it_reads_what_the_real_library_writes(spans: list[RealSpan], status: int) -> None:
     for span in spans:
-        span.status.code = status  # type: ignore[assignment]
+        span.status.code = status  # type: ignore[assignment]  # the stub wants its enum
     found = read_spans(export(spans))
     assert [s.name for s in found] == [s.name for s in spans]
     for ours, real in zip(found, spans, strict=True):
@@ -83,6 +84,11 @@ def test_the_tree_nests_by_parent_and_starts_at_zero() -> None:
         ("parse", 1, 5),
         ("pick", 2, 5),
     ]
+
+
+def test_the_tree_says_which_span_failed() -> None:
+    [root] = tree([span("root", "a", "", 1), replace(span("forward", "b", "a", 2), failed=True)])
+    assert (root["failed"], root["children"][0]["failed"]) == (False, True)
 
 
 @pytest.mark.parametrize("encoding", [None, "gzip"])

@@ -20,9 +20,15 @@ def endpoint(router_state: str) -> ReplicaStatus:
     )
 
 
+def served_by(replica: ReplicaStatus) -> VariantStatus:
+    return VariantStatus(
+        "old", "nvidia-l4", "vllm", simulated=False, desired=1, replicas=(replica,)
+    )
+
+
 def fleet(name: str = "prod", router_state: str = "ready") -> FleetStatus:
     """A fleet of one external endpoint, which the controller calls converged whatever it does."""
-    variant = VariantStatus("old", "nvidia-l4", "vllm", False, 1, (endpoint(router_state),))  # noqa: FBT003
+    variant = served_by(endpoint(router_state))
     return FleetStatus(
         fleet=name, revision=1, converged=True, deleted=False, controller="running",
         router_url="http://127.0.0.1:1", router_admin_url="http://127.0.0.1:2",
@@ -32,7 +38,7 @@ def fleet(name: str = "prod", router_state: str = "ready") -> FleetStatus:
 
 def test_what_the_router_lacks_of_an_endpoint_is_shown() -> None:
     lacking = replace(endpoint("ready"), degraded=("load last reported 11.5s ago",))
-    variant = VariantStatus("old", "nvidia-l4", "vllm", False, 1, (lacking,))  # noqa: FBT003
+    variant = served_by(lacking)
     found = replace(fleet(), models=(ModelStatus("chat", (variant,)),))
     console = Console(width=200, no_color=True)
     with console.capture() as shown:

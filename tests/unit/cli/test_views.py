@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from llmd_ctl.apply.changes import Change
 from llmd_ctl.cli.apply import served_line
 from llmd_ctl.cli.demo.metrics import retried
-from llmd_ctl.cli.demo.view import conclusion, summary_view
+from llmd_ctl.cli.demo.view import conclusion, summary_view, trace_view
 from llmd_ctl.cli.plan_view import (
     fit_line,
     plan_document,
@@ -209,6 +209,16 @@ def demo_document() -> dict[str, Any]:
         "killed": [kill, kill],
         "trace": {"traceId": "t", "requestId": "r", "why": "an ordinary request", "spans": [root]},
     }  # fmt: skip
+
+
+def test_a_span_that_failed_stands_out_in_the_trace() -> None:
+    trace = demo_document()["trace"]
+    trace["spans"][0]["children"][0]["failed"] = True
+    console = Console(force_terminal=True, color_system="standard", no_color=False, width=160)
+    with console.capture() as shown:
+        console.print(*trace_view(trace))
+    assert "\x1b[1;31mpick" in shown.get()
+    assert "\x1b[1mllmd_router.request" in shown.get()
 
 
 @pytest.mark.parametrize("width", [100, 160])

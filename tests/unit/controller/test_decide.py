@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmd_ctl.apply.records import ReplicaRecord
+from llmd_ctl.apply.records import ReplicaRecord, ReplicaState
 from llmd_ctl.controller.decide import decide
 from llmd_ctl.render import ReplicaSpec
 
@@ -16,7 +16,7 @@ def spec(index: int, digest: str) -> ReplicaSpec:
     return ReplicaSpec(f"m-v-{index}-{digest}", "m", "v", index, (), {}, None, 30.0)
 
 
-def record(index: int, digest: str, state: str, revision: int = 1) -> ReplicaRecord:
+def record(index: int, digest: str, state: ReplicaState, revision: int = 1) -> ReplicaRecord:
     return ReplicaRecord(
         name=f"m-v-{index}-{digest}",
         model="m",
@@ -24,7 +24,7 @@ def record(index: int, digest: str, state: str, revision: int = 1) -> ReplicaRec
         index=index,
         port=1,
         revision=revision,
-        state=state,  # type: ignore[arg-type]
+        state=state,
         since=0.0,
         reason="",
     )

@@ -43,8 +43,8 @@ def names(wanted: Plan) -> set[str]:
 
 
 def expected(step: Step) -> set[str]:
-    wanted = {first: names(FIRST), second: names(SECOND), delete: set[str]()}[step]  # type: ignore[index]
-    return wanted | {"@router"} if wanted else wanted
+    planned: dict[Step, set[str]] = {first: names(FIRST), second: names(SECOND), delete: set()}
+    return planned[step] | {"@router"} if planned[step] else set()
 
 
 def prepared(step: Step) -> World:
@@ -70,6 +70,15 @@ def settled(world: World, step: Step) -> None:
     assert {entry["name"]: entry["pid"] for entry in replicas}.items() <= world.ours().items()
     ports = json.loads(world.files[ROOT / "prod" / "ports.json"])["ports"]
     assert len(set(ports.values())) == len(ports) == len(marks) + 1
+
+
+def looked_up(world: World) -> None:
+    """What is desired stands in the history too."""
+    folder = ROOT / "prod"
+    content = world.files.get(folder / "desired.json")
+    if content is not None:
+        revision = json.loads(content)["revision"]
+        assert world.files[folder / "history" / f"{revision}.json"] == content
 
 
 def effects_of_command(step: Step) -> int:
@@ -98,6 +107,7 @@ def test_a_killed_command_is_completed_by_the_next_one(step: Step) -> None:
         actor = world.actor(kill_after=point)
         with pytest.raises(Killed):
             step(world, actor)
+        looked_up(world)
         step(world, world.actor())
         settled(world, step)
 

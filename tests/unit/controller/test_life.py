@@ -330,6 +330,33 @@ def test_of_two_processes_of_one_name_the_recorded_one_stays() -> None:
     assert not older.alive
 
 
+def test_a_process_that_was_started_after_the_last_record_is_adopted() -> None:
+    world = World()
+    apply(world, ONE)
+    record = world.files[ROOT / "prod" / "observed.json"]
+    world.signal(only_engine(world), signal.SIGKILL)
+    world.advance(5.0)
+    engine = only_engine(world)
+    world.bury(controller(world).id.pid, "killed by SIGKILL")
+    world.files[ROOT / "prod" / "observed.json"] = record
+    apply(world, ONE)
+    assert only_engine(world) is engine
+    assert observed(world).replicas[0].process == engine.id
+
+
+def test_of_two_unrecorded_processes_of_one_name_the_older_one_stays() -> None:
+    world = World()
+    apply(world, ONE)
+    engine = only_engine(world)
+    younger = world.stranger(18555)
+    younger.env.update(engine.env)
+    world.bury(controller(world).id.pid, "killed by SIGKILL")
+    del world.files[ROOT / "prod" / "observed.json"]
+    apply(world, ONE)
+    assert only_engine(world) is engine
+    assert not younger.alive
+
+
 def test_an_unrecorded_process_is_adopted_when_planned_and_stopped_when_not() -> None:
     world = World()
     apply(world, TWO)
@@ -388,14 +415,19 @@ def test_processes_of_another_state_folder_are_not_ours() -> None:
 def test_a_dead_router_is_started_again_on_its_ports() -> None:
     world = World()
     apply(world, ONE)
-    url = observed(world).router
+    before = observed(world).router
+    assert before is not None
     (router,) = world.named("@router")
     world.signal(router, signal.SIGKILL)
     world.advance(5.0)
     (after,) = world.named("@router")
     assert after.id.pid != router.id.pid
-    assert observed(world).router == replace(url, process=after.id, failures=1)  # type: ignore[type-var]
+    assert observed(world).router == replace(before, process=after.id, failures=1)
     assert len(engines(world)) == 1
+    world.advance(world.limits.stable_seconds - 5.0)
+    assert observed(world).router == replace(before, process=after.id, failures=1)
+    world.advance(5.0)
+    assert observed(world).router == replace(before, process=after.id)
 
 
 def test_a_router_that_is_told_of_changes_is_not_restarted() -> None:
@@ -409,6 +441,12 @@ def test_a_router_that_is_told_of_changes_is_not_restarted() -> None:
     assert observed(world).converged
     assert world.named("@router") == [router]
     assert signal.SIGHUP in router.signals
+
+
+def test_an_engine_gets_the_environment_of_its_variant() -> None:
+    world = World()
+    apply(world, plan(model("chat", variant("a", env={"OMP_NUM_THREADS": "4"}))))
+    assert only_engine(world).env["OMP_NUM_THREADS"] == "4"
 
 
 def test_an_endpoint_that_runs_already_is_routed_and_never_started() -> None:
@@ -460,13 +498,31 @@ def test_a_controller_that_does_not_leave_is_killed(monkeypatch: pytest.MonkeyPa
 def test_a_controller_that_somebody_else_runs_is_not_replaced() -> None:
     world = World()
     apply(world, ONE)
-    first = controller(world)
-    path = ROOT / "prod" / "controller.json"
-    first.id = replace(first.id, cmdline=("llmd-ctl", "controller", "run", "prod"))
-    world.files[path] = json.dumps(first.id.to_json()).encode()
+    first = run_by_somebody_else(world)
     apply(world, plan(model("chat", variant("a", speed=2.0))))
     assert first.alive
     assert first.signals == [signal.SIGHUP]
+
+
+def test_an_apply_waits_for_its_own_revision_though_the_one_before_still_serves() -> None:
+    world = World()
+    apply(world, ONE)
+    run_by_somebody_else(world)
+    world.router_file_delay = 5.0
+    world.advance(1.0)
+    apply(world, plan(model("chat", variant("a"), scheduler="round-robin")))
+    assert observed(world).revision == 2
+    router = world.router_status()
+    assert router is not None
+    assert router.pools["chat"].scheduler == "round-robin"
+
+
+def run_by_somebody_else(world: World) -> Proc:
+    """The controller, as if a service manager had started it: an apply does not replace it."""
+    proc = controller(world)
+    proc.id = replace(proc.id, cmdline=("llmd-ctl", "controller", "run", "prod"))
+    world.files[ROOT / "prod" / "controller.json"] = json.dumps(proc.id.to_json()).encode()
+    return proc
 
 
 def test_logs_of_processes_and_requests_are_bounded_and_those_of_gone_replicas_counted() -> None:

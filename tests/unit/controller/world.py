@@ -122,6 +122,7 @@ class World:
         self.limits = Limits()
         self.router_file_delay = 0.25
         self.router_silent = False
+        self.router_complaint: str | None = None  # why it keeps its old configuration
         self._router_view: tuple[float, bytes, bytes] | None = None
         self._next_pid = 100
 
@@ -250,7 +251,7 @@ class World:
                     state = entry["state"]
                     endpoints[name] = EndpointStatus(name, state, self.inflight.get(name, 0))
             pools[model["name"]] = PoolStatus(model["name"], model["scheduler"], endpoints)
-        return RouterStatus(ready=True, config_error=None, pools=pools)
+        return RouterStatus(ready=True, config_error=self.router_complaint, pools=pools)
 
     def _router_files(self) -> tuple[bytes, bytes]:
         """The files as the router read them last: it looks only every so often."""
@@ -328,7 +329,7 @@ class Runner:
             code = "exited with code 75"
         except Killed:
             code = ""
-        except BaseException as error:  # noqa: BLE001 (handed to the test's own thread)
+        except BaseException as error:  # noqa: BLE001 - handed to the test's own thread
             self.failure = error
         self._ended = True
         if code:

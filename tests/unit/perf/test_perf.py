@@ -60,7 +60,8 @@ def test_prefill_takes_tokens_past_batch_and_context_in_that_order() -> None:
 def test_prefill_rate_is_a_full_chunk_over_its_time() -> None:
     rate = perf.prefill_tokens_per_second(ROUND)
     assert rate == pytest.approx(1_000 * 1e6 / perf.prefill_us(ROUND, 1_000))
-    assert perf.prefill_tokens_per_second(ROUND, 60, 60_000) < rate
+    beside = perf.prefill_us(ROUND, 940, batch=60, context_tokens=60_000)  # 60 tokens decode
+    assert perf.prefill_tokens_per_second(ROUND, 60, 60_000) == pytest.approx(940e6 / beside)
 
 
 def test_speed_slows_the_wait_before_the_first_step_too() -> None:
@@ -71,6 +72,10 @@ def test_capacity_is_a_record_and_keeps_the_promised_time_between_tokens() -> No
     free = perf.capacity(ROUND, 100, 200)
     assert free.batch == 64
     assert free.decode_tokens_per_second == pytest.approx(64e6 / free.itl_us)
+    assert free.prefill_tokens_per_second == perf.prefill_tokens_per_second(ROUND)
+    # 200 / 64 steps for each request; one of them carries its prompt.
+    each_us = perf.prefill_us(ROUND, 100, 0, 64, 64 * 200) + (200 / 64 - 1) * free.itl_us
+    assert free.requests_per_second == pytest.approx(1e6 / each_us)
     assert free.tokens_per_second == pytest.approx(300 * free.requests_per_second)
     promised = perf.itl_us(ROUND, 20, 20 * 200)
     assert perf.capacity(ROUND, 100, 200, promised).batch == 20
@@ -90,6 +95,11 @@ def test_rust_needs_no_fact_that_python_lacks_and_refuses_others() -> None:
     document = ROUND.to_json() | {"colour": "green"}
     with pytest.raises(ValueError, match="unknown field `colour`"):
         _native.check_facts(json.dumps(document))
+
+
+def test_facts_are_one_document_and_nothing_after_it() -> None:
+    with pytest.raises(ValueError, match="replica facts: trailing characters"):
+        _native.check_facts(ROUND.json_text + "{}")
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,8 @@ def test_settings_reach_the_facts() -> None:
 
 def test_capacity_is_what_perf_says_of_the_facts() -> None:
     variant = planned("{name: v, accelerator: nvidia-h100}")
-    assert variant.facts is not None and variant.capacity is not None  # noqa: PT018
+    assert variant.facts is not None
+    assert variant.capacity is not None
     replica = perf.ReplicaFacts.from_json(variant.facts)
     found = perf.capacity(replica, 1024, 256)
     assert (

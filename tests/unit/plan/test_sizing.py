@@ -204,14 +204,16 @@ def test_the_terms_add_up() -> None:
 def test_devices_that_work_together_reserve_more() -> None:
     one = planned("{name: v, accelerator: nvidia-h100}").fit
     two = planned("{name: v, accelerator: nvidia-h100, parallelism: {tensor: 2}}").fit
-    assert one is not None and two is not None  # noqa: PT018
+    assert one is not None
+    assert two is not None
     assert two.reserve_bytes - one.reserve_bytes == 392_000_000
 
 
 def test_a_fp8_cache_holds_twice_the_tokens() -> None:
     plain = planned("{name: v, accelerator: nvidia-h100}").fit
     fp8 = planned("{name: v, accelerator: nvidia-h100, engineArgs: {kvCacheDtype: fp8}}").fit
-    assert plain is not None and fp8 is not None  # noqa: PT018
+    assert plain is not None
+    assert fp8 is not None
     assert fp8.kv_bytes_per_token * 2 == plain.kv_bytes_per_token
     assert fp8.kv_tokens == pytest.approx(2 * plain.kv_tokens, abs=2)
 
@@ -338,11 +340,13 @@ def test_window_layers_whose_kv_is_kept_whole_are_counted_so() -> None:
         planned(f"{{{variant}}}", uri=GPT_OSS),
         planned(f"{{{variant}, {off}}}", uri=GPT_OSS),
     )
-    assert lean.fit is not None and whole.fit is not None  # noqa: PT018
+    assert lean.fit is not None
+    assert whole.fit is not None
     assert (lean.fit.kv_bytes_per_token, whole.fit.kv_bytes_per_token) == (24_576, 49_152)
     assert (whole.fit.window_in_flight_bytes, whole.fit.window_bytes_per_request) == (0, 0)
     assert whole.fit.kv_tokens == whole.fit.kv_bytes_free // 49_152
-    assert lean.facts is not None and whole.facts is not None  # noqa: PT018
+    assert lean.facts is not None
+    assert whole.facts is not None
     assert whole.facts["kvTokens"] == whole.fit.kv_tokens < lean.facts["kvTokens"]
     assert whole.facts["windowKvBytesPerToken"] == lean.facts["windowKvBytesPerToken"]
     assert any("window layers keep the KV of the whole context" in line for line in whole.reasons)

@@ -98,7 +98,8 @@ def test_engines_on_one_machine_share_its_memory(tmp_path: Path) -> None:
     here = tiny(tmp_path)
     (problem,) = problems_of(text, simulate=None, observed=replace(here, memory_bytes=10 * GIB))
     assert problem.code == "LC3015"
-    assert "chat/a" in problem.message and "chat/b" in problem.message  # noqa: PT018
+    assert "chat/a" in problem.message
+    assert "chat/b" in problem.message
     assert plan_text(text, simulate=None, observed=replace(here, memory_bytes=16 * GIB))
 
 
@@ -251,7 +252,8 @@ def test_one_folder_serves_both_engines(tmp_path: Path) -> None:
     vllm, llama = plan_text(text, simulate=None, observed=tiny(tmp_path)).models[0].variants
     assert str(tmp_path) in vllm.command
     assert f"{tmp_path}/tiny.gguf" in llama.command
-    assert vllm.facts is not None and llama.facts is not None  # noqa: PT018
+    assert vllm.facts is not None
+    assert llama.facts is not None
     assert vllm.facts["kvBytesPerToken"] == llama.facts["kvBytesPerToken"] == 512
 
 
@@ -315,7 +317,8 @@ def test_a_simulated_engine_may_be_asked_for_by_name_alone() -> None:
 def test_speed_slows_every_planned_time() -> None:
     text = fleet_text(f"- {H100}")
     fast, slow = (plan_text(text, simulate=s).models[0].variants[0].capacity for s in (1.0, 0.1))
-    assert fast is not None and slow is not None  # noqa: PT018
+    assert fast is not None
+    assert slow is not None
     assert slow.itl_us == pytest.approx(10 * fast.itl_us)
     assert slow.ttft_us == pytest.approx(10 * fast.ttft_us)
 
@@ -362,7 +365,8 @@ def test_a_promise_bounds_the_batch() -> None:
     loose, tight = (
         planned(H100, model=model).capacity for model in ("", "slo: {itl: {p95: 20ms}}")
     )
-    assert loose is not None and tight is not None  # noqa: PT018
+    assert loose is not None
+    assert tight is not None
     assert tight.itl_us <= 20_000 < loose.itl_us
     assert tight.itl_batch < loose.itl_batch
 

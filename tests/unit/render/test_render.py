@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import yaml
 
-from llmd_ctl.plan import Slo, Traces
+from llmd_ctl.plan import PlannedVariant, Slo, Traces
 from llmd_ctl.render import Layout, RouterPlace, render_router, replica_specs
 from tests.unit.controller.plans import external, model, plan, real_variant, variant
 
@@ -112,8 +113,8 @@ def test_a_simulated_engine_gets_its_facts_as_a_file() -> None:
 
 
 def test_a_name_depends_on_all_that_the_process_depends_on_and_on_nothing_else() -> None:
-    def name(*variants: object, **fields: object) -> str:
-        made = plan(model("chat", *variants, **fields))  # type: ignore[arg-type]
+    def name(*variants: PlannedVariant, **fields: Any) -> str:
+        made = plan(model("chat", *variants, **fields))
         return replica_specs(made, LAYOUT, "python")[0].name
 
     base = name(variant("a"))

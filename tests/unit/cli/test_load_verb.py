@@ -1,0 +1,27 @@
+"""What `load` makes of how its requests ended: what it says first, and its exit code."""
+
+import json
+from typing import TextIO
+
+import pytest
+
+from llmd_ctl.cli.boundary import run
+from tests.unit.cli.test_summary import line
+
+
+@pytest.mark.parametrize(
+    ("ended", "code"),
+    [("done", 0), ("error-event", 0), ("silent", 1), ("refused", 1), ("client-error", 1)],
+)
+def test_a_load_is_1_when_a_request_was_refused_or_came_to_no_end(
+    ended: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def one_of_each(_target: object, _requests: object, file: TextIO, _show: object) -> None:
+        for kind, request in (("done", "a"), (ended, "b"), (ended, "c")):
+            answer = line(ended=kind, requestId=request, status=200, detail="why")
+            file.write(json.dumps(answer) + "\n")
+
+    monkeypatch.setattr("llmd_ctl.cli.load.run.run", one_of_each)
+    assert run(["load", "http://127.0.0.1:9", "--model", "m"]) == code
+    told = capsys.readouterr().err
+    assert told == (f"The first {ended} was b with 200: why\n" if code else "")

@@ -1,5 +1,5 @@
 # Names for the programs in ci/; each can be run by hand and says at its top what it does.
-.PHONY: help dev check test demo bench soak
+.PHONY: help dev check test demo bench fuzz soak
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\): ## /\1\t/p' $(MAKEFILE_LIST)
@@ -20,5 +20,9 @@ demo: ## one fleet on four vendors, simulated, with live traffic
 bench: ## measure
 	@ci/bench
 
-soak: ## ten million requests through the router; its memory must stay
+fuzz: ## a million inputs for every parser
+	@ci/fuzz
+
+soak: ## ten million requests, alike and then of all kinds: nothing may be lost or stay
 	@ci/bench router --soak 10000000
+	@ci/soak

@@ -15,10 +15,10 @@ from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TOP = ("llmd_ctl", "crates", "ci", "tests", "benchmarks", "guides", "images", "docs")
+TOP = ("llmd_ctl", "crates", "fuzz", "ci", "tests", "benchmarks", "guides", "images", "docs")
 CODE = {".py", ".rs"}
 TEXT = CODE | {".md", ".pyi", ".sh", ".toml", ".txt", ".yaml", ".yml", ""}
-SKIPPED_FOLDERS = {"__pycache__", "target", "golden", "node_modules"}
+SKIPPED_FOLDERS = {"__pycache__", "target", "golden", "corpus", "node_modules"}
 
 # kind of file -> (warn, fail) in lines
 FILE_LINES = {"rust": (400, 600), "python": (300, 500), "test": (600, 1000)}

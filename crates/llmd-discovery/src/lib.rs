@@ -8,10 +8,13 @@
 //! - `sources`: the three of today: static, file (llm-d's `endpoints.yaml`), process
 //! - `follow`: a thread that reads a file again when it changes
 //! - `endpoint`, `error`: what comes out
+//! - `fuzz`: the parser of files, for `fuzz/` only
 
 mod endpoint;
 mod error;
 mod follow;
+#[doc(hidden)]
+pub mod fuzz;
 mod source;
 mod sources;
 

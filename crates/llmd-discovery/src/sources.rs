@@ -5,6 +5,7 @@ mod fixed;
 mod process;
 
 pub use file::FileSource;
+pub(crate) use file::parse as parse_file;
 pub use fixed::StaticSource;
 pub use process::ProcessSource;
 

@@ -12,6 +12,7 @@
 //! - `upstream`, `headers`, `error`: what it uses on its way
 //! - `pool`, `endpoint`, `scrape`: what it is placed on
 //! - `admin`, `metrics`, `trace`: what people see of it
+//! - `fuzz`: its parsers, for `fuzz/` only
 
 mod admin;
 mod body;
@@ -22,6 +23,8 @@ mod endpoint;
 mod error;
 mod flight;
 mod forward;
+#[doc(hidden)]
+pub mod fuzz;
 mod headers;
 mod ids;
 mod log;

@@ -113,7 +113,7 @@ async fn fetch(upstream: &Rc<Upstream>, endpoint: &Endpoint, limit: Duration) ->
 }
 
 /// The load on a page; `None` when no engine's names are on it.
-fn read(page: &str, at: Micros) -> Option<ReportedLoad> {
+pub(crate) fn read(page: &str, at: Micros) -> Option<ReportedLoad> {
     let readings = ENGINES.iter().map(|names| {
         let whole = |name| values(page, name).reduce(|a, b| a + b).map(|sum| sum as u32);
         // Several engines behind one address (data parallel ranks): the fullest counts.

@@ -58,7 +58,7 @@ impl Events {
 
     fn read(&mut self, bytes: &[u8]) -> u32 {
         let mut count = 0;
-        for line in bytes.split(|byte| *byte == b'\n') {
+        for line in bytes.split(|byte| matches!(byte, b'\n' | b'\r')) {
             let Some(data) = line.strip_prefix(b"data:") else { continue };
             let data = data.trim_ascii();
             if data == b"[DONE]" {

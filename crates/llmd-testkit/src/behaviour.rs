@@ -33,6 +33,26 @@ pub enum Behaviour {
     Drip(usize, Duration),
     /// Sends these bytes as they are, then closes.
     Raw(Vec<u8>),
+    /// Sends these bytes as they are, and then does this.
+    RawThen(Vec<u8>, Then),
+    /// Sends these bytes as soon as it has the request's head, reads nothing of the body, and
+    /// closes.
+    Early(Vec<u8>),
+    /// Answers the first request of a connection as it should; closes where it reads another.
+    CloseOnReuse,
+}
+
+/// What becomes of a connection behind raw bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum Then {
+    /// It is closed (FIN).
+    Close,
+    /// It is broken (RST).
+    Reset,
+    /// It is there for the next request.
+    Keep,
+    /// It stays open and silent.
+    Hang,
 }
 
 impl Behaviour {

@@ -3,7 +3,7 @@
 //! It runs on a thread of its own, so that a test's runtime may stand still or be single-
 //! threaded. Killing it breaks every connection at once, as SIGKILL does.
 
-use crate::behaviour::Behaviour;
+use crate::behaviour::{Behaviour, Then};
 use crate::wire::{Head, read_body, read_head};
 use std::fmt::Write as _;
 use std::io;
@@ -13,6 +13,11 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+
+/// For an answer to arrive before a reset does.
+const UNREAD: Duration = Duration::from_millis(50);
+/// Longer than any test.
+const FOREVER: Duration = Duration::from_hours(1);
 
 /// One request as it arrived.
 #[derive(Clone, Debug)]
@@ -40,6 +45,10 @@ impl Received {
 struct Shared {
     /// The behaviour of each coming request; the last one stays.
     script: Vec<Behaviour>,
+    /// The script is begun anew behind its end.
+    round: bool,
+    /// Requests are kept.
+    remembers: bool,
     metrics: String,
     received: Vec<Received>,
     connections: usize,
@@ -67,6 +76,8 @@ impl FakeEngine {
         let address = listener.local_addr()?;
         let shared = Arc::new(Mutex::new(Shared {
             script,
+            round: false,
+            remembers: true,
             metrics: String::new(),
             received: Vec::new(),
             connections: 0,
@@ -89,6 +100,13 @@ impl FakeEngine {
     /// Replaces the script.
     pub fn script(&self, script: Vec<Behaviour>) {
         self.lock().script = script;
+    }
+
+    /// From now on the script is begun anew behind its end, and no request is kept: for more of
+    /// them than a test has memory for.
+    pub fn go_round(&self) {
+        let mut shared = self.lock();
+        (shared.round, shared.remembers) = (true, false);
     }
 
     /// What `GET /metrics` answers; empty means 404.
@@ -146,34 +164,55 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 
 async fn connection(mut socket: TcpStream, shared: &Mutex<Shared>) -> io::Result<()> {
     let mut rest = Vec::new();
+    let mut served = 0;
     while let Some(mut head) = read_head(&mut socket, rest).await? {
+        let begun = std::mem::take(&mut head.rest);
         if head.start.starts_with("GET /metrics") {
-            rest = std::mem::take(&mut head.rest);
+            rest = begun;
             let page = lock(shared).metrics.clone();
             let status = if page.is_empty() { 404 } else { 200 };
             socket.write_all(plain(status, "text/plain", &page).as_bytes()).await?;
             continue;
         }
+        let next = lock(shared).script.first().cloned();
+        if let Some(Behaviour::Early(bytes)) = next {
+            record(shared, &head, begun);
+            socket.write_all(&bytes).await?;
+            // What was not read makes a reset of the close, which may overtake the answer.
+            return pause(UNREAD).await.map(drop);
+        }
         let length = head.header("content-length").and_then(|text| text.parse().ok());
-        let begun = std::mem::take(&mut head.rest);
         let (body, behind) = read_body(&mut socket, begun, length.unwrap_or(0)).await?;
         rest = behind;
-        let (behaviour, index) = record(shared, &head, body.clone());
         let streamed = crate::wire::find(&body, b"\"stream\":true").is_some()
             || crate::wire::find(&body, b"\"stream\": true").is_some();
+        let (behaviour, index) = record(shared, &head, body);
+        let behaviour = match behaviour {
+            Behaviour::CloseOnReuse if served > 0 => return Ok(()),
+            Behaviour::CloseOnReuse => Behaviour::ok(),
+            other => other,
+        };
+        served += 1;
         let (mut reader, mut writer) = socket.split();
         let mut byte = [0_u8; 1];
-        let keep = tokio::select! {
+        let then = tokio::select! {
             // A router that leaves closes the connection; it sends nothing in mid-answer.
             answered = answer(&mut writer, behaviour, streamed) => answered.ok(),
             _ = reader.read(&mut byte) => None,
         };
-        let Some(keep) = keep else {
-            lock(shared).received[index].cancelled = Some(Instant::now());
-            return Ok(());
-        };
-        if !keep {
-            return Ok(());
+        match then {
+            Some(Then::Keep) => {}
+            Some(Then::Close) => return Ok(()),
+            Some(Then::Reset) => {
+                pause(UNREAD).await?;
+                return socket.set_zero_linger();
+            }
+            Some(Then::Hang) | None => {
+                if let Some(received) = lock(shared).received.get_mut(index) {
+                    received.cancelled = Some(Instant::now());
+                }
+                return Ok(());
+            }
         }
     }
     Ok(())
@@ -181,11 +220,17 @@ async fn connection(mut socket: TcpStream, shared: &Mutex<Shared>) -> io::Result
 
 fn record(shared: &Mutex<Shared>, head: &Head, body: Vec<u8>) -> (Behaviour, usize) {
     let mut shared = lock(shared);
-    let behaviour = if shared.script.len() > 1 {
+    let behaviour = if shared.round {
+        shared.script.rotate_left(1);
+        shared.script.last().cloned().unwrap_or_else(Behaviour::ok)
+    } else if shared.script.len() > 1 {
         shared.script.remove(0)
     } else {
         shared.script.first().cloned().unwrap_or_else(Behaviour::ok)
     };
+    if !shared.remembers {
+        return (behaviour, usize::MAX);
+    }
     shared.received.push(Received {
         target: head.start.trim_end_matches(" HTTP/1.1").to_owned(),
         headers: head.headers.clone(),
@@ -196,13 +241,12 @@ fn record(shared: &Mutex<Shared>, head: &Head, body: Vec<u8>) -> (Behaviour, usi
     (behaviour, shared.received.len() - 1)
 }
 
-/// Sends the answer; false when the connection ends with it.
+/// Sends the answer; what becomes of the connection then.
 async fn answer(
     writer: &mut (impl AsyncWriteExt + Unpin),
     behaviour: Behaviour,
     streamed: bool,
-) -> io::Result<bool> {
-    let forever = Duration::from_hours(1);
+) -> io::Result<Then> {
     match behaviour {
         Behaviour::Ok(count, gap) if streamed => {
             chunks(writer, count, gap).await?;
@@ -220,45 +264,49 @@ async fn answer(
         Behaviour::Status(status) => {
             let body = "{\"error\":{\"message\":\"scripted\",\"type\":\"engine\"}}";
             writer.write_all(plain(status, "application/json", body).as_bytes()).await?;
-            Ok(true)
+            Ok(Then::Keep)
         }
-        Behaviour::Hang => pause(forever).await,
+        Behaviour::Hang => pause(FOREVER).await,
         Behaviour::HangAfterHead => {
             chunks(writer, 0, Duration::ZERO).await?;
-            pause(forever).await
+            pause(FOREVER).await
         }
         Behaviour::StallAfter(count) => {
             chunks(writer, count, Duration::ZERO).await?;
-            pause(forever).await
+            pause(FOREVER).await
         }
         Behaviour::SlowFirstByte(wait) => {
             tokio::time::sleep(wait).await;
             let ok = Box::pin(answer(writer, Behaviour::ok(), streamed));
             ok.await
         }
-        Behaviour::CloseBeforeHead => Ok(false),
         Behaviour::DieAfter(count) if streamed => {
             chunks(writer, count, Duration::ZERO).await?;
-            Ok(false)
+            Ok(Then::Close)
         }
         Behaviour::DieAfter(_) => {
             let whole = plain(200, "application/json", "{\"choices\":[{\"text\":\"cut\"}]}");
             writer.write_all(&whole.as_bytes()[..whole.len() - 6]).await?;
-            Ok(false)
+            Ok(Then::Close)
         }
         Behaviour::HalfClose(count) => {
             chunks(writer, count, Duration::ZERO).await?;
             writer.shutdown().await?;
-            pause(forever).await
+            pause(FOREVER).await
         }
         Behaviour::WrongContentType => {
             writer.write_all(plain(200, "text/html", "<html></html>").as_bytes()).await?;
-            Ok(true)
+            Ok(Then::Keep)
         }
         Behaviour::Drip(count, gap) => drip(writer, count, gap).await,
-        Behaviour::Raw(bytes) => {
+        Behaviour::Raw(bytes) => writer.write_all(&bytes).await.map(|()| Then::Close),
+        Behaviour::RawThen(bytes, then) => {
             writer.write_all(&bytes).await?;
-            Ok(false)
+            if matches!(then, Then::Hang) { pause(FOREVER).await } else { Ok(then) }
+        }
+        // The last two are dealt with where the request is read.
+        Behaviour::CloseBeforeHead | Behaviour::Early(_) | Behaviour::CloseOnReuse => {
+            Ok(Then::Close)
         }
     }
 }
@@ -268,7 +316,7 @@ async fn drip(
     writer: &mut (impl AsyncWriteExt + Unpin),
     count: usize,
     gap: Duration,
-) -> io::Result<bool> {
+) -> io::Result<Then> {
     let body = format!("{{{}}}", " ".repeat(count.saturating_sub(2)));
     let whole = plain(200, "application/json", &body);
     let (head, body) = whole.split_at(whole.len() - body.len());
@@ -277,12 +325,12 @@ async fn drip(
         tokio::time::sleep(gap).await;
         writer.write_all(std::slice::from_ref(byte)).await?;
     }
-    Ok(true)
+    Ok(Then::Keep)
 }
 
-async fn pause(time: Duration) -> io::Result<bool> {
+async fn pause(time: Duration) -> io::Result<Then> {
     tokio::time::sleep(time).await;
-    Ok(false)
+    Ok(Then::Close)
 }
 
 fn plain(status: u16, content_type: &str, body: &str) -> String {
@@ -300,10 +348,10 @@ fn usage_json([prompt, cached, completion]: [u32; 3]) -> String {
     )
 }
 
-async fn object(writer: &mut (impl AsyncWriteExt + Unpin), usage: [u32; 3]) -> io::Result<bool> {
+async fn object(writer: &mut (impl AsyncWriteExt + Unpin), usage: [u32; 3]) -> io::Result<Then> {
     let body = format!("{{\"choices\":[{{\"text\":\"hello\"}}],{}}}", usage_json(usage));
     writer.write_all(plain(200, "application/json", &body).as_bytes()).await?;
-    Ok(true)
+    Ok(Then::Keep)
 }
 
 /// The head of a stream and `count` events, each in a chunk of its own.
@@ -326,12 +374,12 @@ async fn chunks(
     Ok(())
 }
 
-async fn finish(writer: &mut (impl AsyncWriteExt + Unpin), last: &str) -> io::Result<bool> {
+async fn finish(writer: &mut (impl AsyncWriteExt + Unpin), last: &str) -> io::Result<Then> {
     let mut bytes = if last.is_empty() { String::new() } else { chunk(last) };
     bytes.push_str(&chunk("data: [DONE]\n\n"));
     bytes.push_str("0\r\n\r\n");
     writer.write_all(bytes.as_bytes()).await?;
-    Ok(true)
+    Ok(Then::Keep)
 }
 
 fn chunk(text: &str) -> String {

@@ -4,16 +4,20 @@
 //! connections and deaths are exactly what the script says. A test helper may fail loudly.
 //!
 //! - `engine`: the fake engine; `behaviour`: the table of what it can do
-//! - `client`: requests whose every byte is the test's own
+//! - `client`: requests whose every byte is the test's own; `session`: many on one connection
+//! - `mixture`: all that can become of a request, for very many of them
 //! - `collector`: keeps the bodies that a trace exporter sends
 
 mod behaviour;
 mod client;
 mod collector;
 mod engine;
+pub mod mixture;
+mod session;
 mod wire;
 
-pub use behaviour::Behaviour;
+pub use behaviour::{Behaviour, Then};
 pub use client::{Client, Reply};
 pub use collector::Collector;
 pub use engine::{FakeEngine, Received};
+pub use session::Session;

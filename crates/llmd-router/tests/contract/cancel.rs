@@ -2,7 +2,7 @@
 //! its request put on an endpoint is given back.
 
 use crate::support::{CHAT, SOON, Setup, body, engine, one_model, told};
-use llmd_testkit::{Behaviour, Client, FakeEngine};
+use llmd_testkit::{Behaviour, Client, FakeEngine, Then};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
@@ -37,53 +37,47 @@ async fn until_received(engine: &FakeEngine) {
     }
 }
 
-/// The client leaves while the engine holds its request.
-async fn leaves_while_it_waits(behaviour: Behaviour, stream: bool) {
-    let engine = engine(vec![behaviour]);
-    let setup = Setup::start(&one_model(&[&engine]));
-    let client = setup.post(&[], &body("chat", stream)).await;
-    until_received(&engine).await;
-    let left = Instant::now();
-    drop(client);
-    told(&engine, left).await;
-    setup.at_rest_within(SOON).await;
-    assert_eq!(setup.metric("llmd_router_requests_total{model=\"chat\",code=\"499\"}").await, 1.0);
-    assert_eq!(engine.received().len(), 1, "a cancelled request is not tried again");
+/// The engine, whether a stream is asked for, and what the client has seen when it leaves;
+/// nothing: it leaves as soon as the engine has the request.
+const LEAVES: [(fn() -> Behaviour, bool, &str); 11] = [
+    (|| Behaviour::Hang, false, ""),
+    (|| Behaviour::Hang, true, ""),
+    (|| Behaviour::HangAfterHead, false, ""),
+    (|| Behaviour::HangAfterHead, true, ""),
+    (|| Behaviour::SlowFirstByte(Duration::from_secs(1)), false, ""),
+    (|| Behaviour::SlowFirstByte(Duration::from_secs(1)), true, ""),
+    (|| Behaviour::Drip(1_000, Duration::from_millis(50)), false, ""),
+    (|| Behaviour::RawThen(large(), Then::Hang), false, "yyy"),
+    (|| Behaviour::StallAfter(1), true, "\"t0\""),
+    (|| Behaviour::StallAfter(2), true, "\"t1\""),
+    (|| Behaviour::Ok(100_000, Duration::from_millis(2)), true, "\"t5\""),
+];
+
+/// More than is held back of an answer that is no stream.
+fn large() -> Vec<u8> {
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 10000000\r\n\r\n";
+    [head.as_bytes(), "y".repeat(9_000_000).as_bytes()].concat()
 }
 
 #[tokio::test]
-async fn before_the_head_of_an_answer() {
-    leaves_while_it_waits(Behaviour::Hang, false).await;
-    leaves_while_it_waits(Behaviour::Hang, true).await;
-}
-
-#[tokio::test]
-async fn between_head_and_first_byte() {
-    leaves_while_it_waits(Behaviour::HangAfterHead, true).await;
-}
-
-#[tokio::test]
-async fn in_the_middle_of_a_stream_that_is_silent() {
-    let engine = engine(vec![Behaviour::StallAfter(2)]);
-    let setup = Setup::start(&one_model(&[&engine]));
-    let mut client = setup.post(&[], &body("chat", true)).await;
-    client.wait_for("\"t1\"").await.unwrap();
-    let left = Instant::now();
-    drop(client);
-    told(&engine, left).await;
-    setup.at_rest_within(SOON).await;
-}
-
-#[tokio::test]
-async fn in_the_middle_of_a_stream_that_flows() {
-    let engine = engine(vec![Behaviour::Ok(100_000, Duration::from_millis(2))]);
-    let setup = Setup::start(&one_model(&[&engine]));
-    let mut client = setup.post(&[], &body("chat", true)).await;
-    client.wait_for("\"t5\"").await.unwrap();
-    let left = Instant::now();
-    drop(client);
-    told(&engine, left).await;
-    setup.at_rest_within(SOON).await;
+async fn whenever_a_client_leaves_the_engine_is_told() {
+    for (row, (behaviour, stream, seen)) in LEAVES.into_iter().enumerate() {
+        let (engine, other) = (engine(vec![behaviour()]), engine(vec![Behaviour::ok()]));
+        let setup = Setup::start(&one_model(&[&engine, &other]));
+        let mut client = setup.post(&[], &body("chat", stream)).await;
+        until_received(&engine).await;
+        if !seen.is_empty() {
+            client.wait_for(seen).await.unwrap();
+        }
+        let left = Instant::now();
+        drop(client);
+        told(&engine, left).await;
+        setup.at_rest_within(SOON).await;
+        let counted = setup.metric("llmd_router_requests_total{model=\"chat\",code=\"499\"}").await;
+        assert_eq!(counted, 1.0, "row {row}");
+        let attempts = (engine.received().len(), other.received().len());
+        assert_eq!(attempts, (1, 0), "a cancelled request is not tried again: row {row}");
+    }
 }
 
 #[tokio::test]

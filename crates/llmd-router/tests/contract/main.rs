@@ -8,6 +8,7 @@
     reason = "a test may fail loudly, and counters are whole numbers"
 )]
 
+mod accounting;
 mod admin;
 mod cancel;
 mod failures;
@@ -15,6 +16,8 @@ mod lifecycle;
 mod load;
 mod patience;
 mod process;
+mod reloads;
 mod requests;
+mod rows;
 mod support;
 mod traces;

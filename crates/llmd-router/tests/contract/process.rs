@@ -4,19 +4,27 @@ use crate::support::{CHAT, KEY, body, engine, one_model};
 use llmd_testkit::{Behaviour, Client};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-struct Process {
+pub(crate) struct Process {
     child: Child,
-    lines: Receiver<String>,
-    _folder: tempfile::TempDir,
+    lines: Mutex<Receiver<String>>,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Process {
     fn start(config: &str, format: &str) -> Self {
+        Self::start_with(config, format, |_| {})
+    }
+
+    /// With more files in its folder.
+    pub(crate) fn start_with(config: &str, format: &str, files: impl Fn(&Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        files(folder.path());
         let file = folder.path().join("router.yaml");
         std::fs::write(&file, config).unwrap();
         std::fs::write(folder.path().join("key"), KEY).unwrap();
@@ -34,17 +42,27 @@ impl Process {
                 let _ = sender.send(line);
             }
         });
-        Self { child, lines, _folder: folder }
+        Self { child, lines: Mutex::new(lines), folder }
     }
 
     /// The next line that holds `text`.
-    fn line(&self, text: &str) -> String {
+    pub(crate) fn line(&self, text: &str) -> String {
         loop {
-            let line = self.lines.recv_timeout(Duration::from_secs(20)).unwrap();
+            let line = self.lines.lock().unwrap().recv_timeout(Duration::from_secs(20)).unwrap();
             if line.contains(text) {
                 return line;
             }
         }
+    }
+
+    /// Whether a line that was not read yet holds `text`.
+    pub(crate) fn has_logged(&self, text: &str) -> bool {
+        self.lines.lock().unwrap().try_iter().any(|line| line.contains(text))
+    }
+
+    /// What the system says of it: `/proc/<pid>/` and this.
+    pub(crate) fn proc(&self, name: &str) -> PathBuf {
+        Path::new("/proc").join(self.child.id().to_string()).join(name)
     }
 
     fn signal(&self, name: &str) {
@@ -70,7 +88,12 @@ impl Drop for Process {
 }
 
 fn data_address(line: &str) -> SocketAddr {
-    let address = line.split("data=").nth(1).unwrap();
+    address(line, "data=")
+}
+
+/// The address behind this word of a log line.
+pub(crate) fn address(line: &str, word: &str) -> SocketAddr {
+    let address = line.split(word).nth(1).unwrap();
     address.split_whitespace().next().unwrap().parse().unwrap()
 }
 

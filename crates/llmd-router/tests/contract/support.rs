@@ -127,26 +127,7 @@ impl Setup {
 
     /// All that the router counts as running is 0, and soon.
     pub(crate) async fn at_rest_within(&self, limit: Duration) {
-        let end = Instant::now() + limit;
-        loop {
-            let page = self.get_admin("/metrics").await.text();
-            let busy: Vec<&str> = page
-                .lines()
-                .filter(|line| {
-                    line.starts_with("llmd_router_open_requests")
-                        || line.starts_with("llmd_router_inflight_")
-                })
-                .filter(|line| !line.ends_with(" 0"))
-                .collect();
-            let remembered = self.status().await;
-            let models = remembered["models"].as_array().unwrap();
-            let forgotten = models.iter().all(|model| model["requests"] == 0);
-            if busy.is_empty() && forgotten {
-                return;
-            }
-            assert!(Instant::now() < end, "{busy:?} {remembered:#}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        rest_within(self.admin, limit).await;
     }
 
     pub(crate) async fn at_rest(&self) {
@@ -166,6 +147,31 @@ impl Drop for Setup {
         if let Some(running) = &self.running {
             running.tell(Command::Cut);
         }
+    }
+}
+
+/// The router with this admin port counts nothing as running, and soon.
+pub(crate) async fn rest_within(admin: SocketAddr, limit: Duration) {
+    let end = Instant::now() + limit;
+    loop {
+        let page = Client::ask(admin, "GET", "/metrics").await.unwrap().text();
+        let busy: Vec<&str> = page
+            .lines()
+            .filter(|line| {
+                line.starts_with("llmd_router_open_requests")
+                    || line.starts_with("llmd_router_inflight_")
+            })
+            .filter(|line| !line.ends_with(" 0"))
+            .collect();
+        let status = Client::ask(admin, "GET", "/status").await.unwrap();
+        let remembered: serde_json::Value = serde_json::from_slice(&status.body).unwrap();
+        let models = remembered["models"].as_array().unwrap();
+        let forgotten = models.iter().all(|model| model["requests"] == 0);
+        if busy.is_empty() && forgotten {
+            return;
+        }
+        assert!(Instant::now() < end, "{busy:?} {remembered:#}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

@@ -6,8 +6,10 @@ use llmd_router::fuzz;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+type Target = fn(&[u8]);
+
 /// One target a line; its corpus has its name.
-const TARGETS: [(&str, fn(&[u8])); 6] = [
+const TARGETS: [(&str, Target); 6] = [
     ("body", fuzz::body),
     ("config", fuzz::config),
     ("endpoints", fuzz::endpoints),

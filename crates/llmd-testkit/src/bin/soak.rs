@@ -64,7 +64,8 @@ impl Router {
         let (data, admin) = (address("data=")?, address("admin=")?);
         // A router that panics is a failure, whatever it does afterwards.
         std::thread::spawn(move || {
-            for line in log.lines().map_while(Result::ok).filter(|line| line.contains("panicked")) {
+            let panicked = log.lines().map_while(Result::ok).find(|line| line.contains("panicked"));
+            if let Some(line) = panicked {
                 let _ = writeln!(std::io::stderr(), "{line}");
                 std::process::exit(1);
             }

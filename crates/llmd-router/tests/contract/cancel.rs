@@ -39,19 +39,22 @@ async fn until_received(engine: &FakeEngine) {
 
 /// The engine, whether a stream is asked for, and what the client has seen when it leaves;
 /// nothing: it leaves as soon as the engine has the request.
-const LEAVES: [(fn() -> Behaviour, bool, &str); 11] = [
-    (|| Behaviour::Hang, false, ""),
-    (|| Behaviour::Hang, true, ""),
-    (|| Behaviour::HangAfterHead, false, ""),
-    (|| Behaviour::HangAfterHead, true, ""),
-    (|| Behaviour::SlowFirstByte(Duration::from_secs(1)), false, ""),
-    (|| Behaviour::SlowFirstByte(Duration::from_secs(1)), true, ""),
-    (|| Behaviour::Drip(1_000, Duration::from_millis(50)), false, ""),
-    (|| Behaviour::RawThen(large(), Then::Hang), false, "yyy"),
-    (|| Behaviour::StallAfter(1), true, "\"t0\""),
-    (|| Behaviour::StallAfter(2), true, "\"t1\""),
-    (|| Behaviour::Ok(100_000, Duration::from_millis(2)), true, "\"t5\""),
-];
+fn leaves() -> Vec<(Behaviour, bool, &'static str)> {
+    let slow = Duration::from_secs(1);
+    vec![
+        (Behaviour::Hang, false, ""),
+        (Behaviour::Hang, true, ""),
+        (Behaviour::HangAfterHead, false, ""),
+        (Behaviour::HangAfterHead, true, ""),
+        (Behaviour::SlowFirstByte(slow), false, ""),
+        (Behaviour::SlowFirstByte(slow), true, ""),
+        (Behaviour::Drip(1_000, Duration::from_millis(50)), false, ""),
+        (Behaviour::RawThen(large(), Then::Hang), false, "yyy"),
+        (Behaviour::StallAfter(1), true, "\"t0\""),
+        (Behaviour::StallAfter(2), true, "\"t1\""),
+        (Behaviour::Ok(100_000, Duration::from_millis(2)), true, "\"t5\""),
+    ]
+}
 
 /// More than is held back of an answer that is no stream.
 fn large() -> Vec<u8> {
@@ -61,8 +64,8 @@ fn large() -> Vec<u8> {
 
 #[tokio::test]
 async fn whenever_a_client_leaves_the_engine_is_told() {
-    for (row, (behaviour, stream, seen)) in LEAVES.into_iter().enumerate() {
-        let (engine, other) = (engine(vec![behaviour()]), engine(vec![Behaviour::ok()]));
+    for (row, (behaviour, stream, seen)) in leaves().into_iter().enumerate() {
+        let (engine, other) = (engine(vec![behaviour]), engine(vec![Behaviour::ok()]));
         let setup = Setup::start(&one_model(&[&engine, &other]));
         let mut client = setup.post(&[], &body("chat", stream)).await;
         until_received(&engine).await;

@@ -241,7 +241,7 @@ fn long_header(length: usize) -> Behaviour {
 }
 
 fn many_headers() -> Behaviour {
-    let headers: String = (0..2_000).map(|number| format!("x-{number}: y\r\n")).collect();
+    let headers = "x-one: more\r\n".repeat(2_000);
     sends(&format!("200 OK\r\n{headers}content-length: 2"), "{}", Then::Keep)
 }
 

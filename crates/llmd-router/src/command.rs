@@ -62,11 +62,13 @@ pub fn router_main(arguments: Vec<OsString>) -> i32 {
             return if matches!(error, StartError::Config(_)) { BAD_CONFIG } else { FAILED };
         }
     };
-    tracing::info!(data = %running.data, admin = %running.admin, "listening");
+    let (data, admin) = (running.data, running.admin);
     if let Err(error) = follow_signals(running.commands()) {
         tracing::error!(%error, "no signals");
         running.tell(Command::Cut);
     }
+    // Whoever reads this may send a signal, which must find its handler.
+    tracing::info!(%data, %admin, "listening");
     if running.wait() > 0 { FAILED } else { OK }
 }
 

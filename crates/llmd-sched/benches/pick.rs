@@ -3,8 +3,9 @@
 //! Started by hand and by the programs in `benchmarks/`; asserts nothing. Each pick looks up a
 //! prompt of 100 blocks in a full pool with traffic; only the step of the arrival is timed, and
 //! then the request is sent and one from before it ends. Prints nanoseconds, one line for each
-//! number of endpoints. With both numbers given it does exactly so many picks, so that runs
-//! under an instruction counter can be subtracted from each other.
+//! number of endpoints, over the picks during which the kernel did not give the core to another
+//! process, and how many it did. With both numbers given it does exactly so many picks and
+//! nothing else, so that runs under an instruction counter can be subtracted from each other.
 
 #![allow(
     clippy::disallowed_methods,
@@ -59,8 +60,8 @@ impl Traffic {
         drop(step(&mut self.pool, event, self.now, &mut self.rng));
     }
 
-    /// One request; returns the nanoseconds of its pick.
-    fn serve(&mut self) -> u64 {
+    /// One request; returns the nanoseconds of its pick, unless the core was lost meanwhile.
+    fn serve(&mut self, watched: bool) -> Option<u64> {
         self.next += 1;
         self.now += Micros((2_000_000 / self.endpoints).max(1));
         let request = RequestId(self.next);
@@ -75,9 +76,11 @@ impl Traffic {
             stream: true,
             flow: 0,
         });
+        let turns_before = watched.then(turns).flatten();
         let began = Instant::now();
         self.happen(arrival);
         let took = began.elapsed().as_nanos() as u64;
+        let undisturbed = turns_before == watched.then(turns).flatten();
         self.prompts = prompts;
         self.happen(Event::Sent(request));
         while self.pool.has_index_work() {
@@ -99,8 +102,14 @@ impl Traffic {
             kv_usage: Some(0.3),
         };
         self.happen(Event::Scrape(at, Some(load)));
-        took
+        undisturbed.then_some(took)
     }
+}
+
+/// How often the kernel gave this process a core; `None` where it does not tell.
+fn turns() -> Option<u64> {
+    let counts = std::fs::read_to_string("/proc/self/schedstat").ok()?;
+    counts.split_whitespace().nth(2)?.parse().ok()
 }
 
 fn main() {
@@ -114,13 +123,16 @@ fn main() {
         let mut traffic = Traffic::new(endpoints);
         if picks.is_none() {
             for _ in 0..(endpoints * EACH * 2).clamp(2_000, 50_000) {
-                traffic.serve();
+                traffic.serve(false);
             }
         }
         let count = picks.unwrap_or(if endpoints > 1_000 { 5_000 } else { 20_000 });
-        let mut took: Vec<u64> = (0..count).map(|_| traffic.serve()).collect();
+        let watched = picks.is_none();
+        let mut took: Vec<u64> = (0..count).filter_map(|_| traffic.serve(watched)).collect();
         took.sort_unstable();
-        let at = |share: u64| took.get((count * share / 100) as usize).copied().unwrap_or(0);
-        println!("endpoints {endpoints} picks {count} p50_ns {} p99_ns {}", at(50), at(99));
+        let (left, lost) = (took.len() as u64, count - took.len() as u64);
+        let at = |share: u64| took.get((left * share / 100) as usize).copied().unwrap_or(0);
+        let (p50, p99) = (at(50), at(99));
+        println!("endpoints {endpoints} picks {count} p50_ns {p50} p99_ns {p99} lost {lost}");
     }
 }

@@ -19,7 +19,8 @@ pub(crate) fn filter(pool: &mut PoolState, request: &Request, now: Micros) -> Re
     // 1. Ready, 2. not tried before, 3. long enough for a length that is certain, and
     // 4. healthy, or the least ill that there are.
     candidates.clear();
-    let (mut ready, mut longest, mut best, mut slow) = (false, 0, Standing::Unreachable, false);
+    let (mut ready, mut best, mut slow) = (false, Standing::Unreachable, false);
+    let (mut shortest, mut longest) = (u64::MAX, 0);
     for (endpoint, index) in endpoints.iter().zip(0..).map(|(e, at)| (e, EndpointIndex(at))) {
         if endpoint.state != EndpointState::Ready {
             continue;
@@ -28,7 +29,7 @@ pub(crate) fn filter(pool: &mut PoolState, request: &Request, now: Micros) -> Re
         if request.tried.contains(&index) {
             continue;
         }
-        longest = longest.max(endpoint.limit);
+        (shortest, longest) = (shortest.min(endpoint.limit), longest.max(endpoint.limit));
         let standing = endpoint.health.standing(now);
         if standing > best || (exact && endpoint.limit < need) {
             continue;
@@ -48,7 +49,7 @@ pub(crate) fn filter(pool: &mut PoolState, request: &Request, now: Micros) -> Re
         });
     }
     // 5. A length that was only estimated refuses nobody: the engine with the most room judges.
-    if !exact {
+    if !exact && shortest < need {
         let limit = |at: &EndpointIndex| endpoints[at.at()].limit;
         let room = need.min(candidates.iter().map(limit).max().unwrap_or(0));
         candidates.retain(|at| limit(at) >= room);

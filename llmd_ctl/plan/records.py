@@ -103,6 +103,16 @@ class Capacity:
 
 
 @dataclass(frozen=True)
+class EndpointTls:
+    """How an https endpoint is believed, and what it is shown. Paths are absolute."""
+
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    server_name: str | None = None
+
+
+@dataclass(frozen=True)
 class PlannedVariant:
     """One way to serve a model, with everything needed to start and to route to a replica."""
 
@@ -130,6 +140,7 @@ class PlannedVariant:
     price_per_hour: float | None = None  # of all replicas; None is unknown, never free
     reasons: tuple[str, ...] = ()
     ruled_out: tuple[str, ...] = ()
+    endpoint_tls: EndpointTls | None = None  # None: whom the system trusts, or no TLS at all
 
     @property
     def managed(self) -> bool:

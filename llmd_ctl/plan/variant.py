@@ -14,7 +14,7 @@ from llmd_ctl.plan.command import command_of, environment_of
 from llmd_ctl.plan.engines import DEFAULT, Chosen, choose, reference, simulated
 from llmd_ctl.plan.measure import check_promises, measure
 from llmd_ctl.plan.models import ModelReader
-from llmd_ctl.plan.records import Capacity, Parallel, PlannedVariant, Slo
+from llmd_ctl.plan.records import Capacity, EndpointTls, Parallel, PlannedVariant, Slo
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.scene import Ready, Scene
 from llmd_ctl.plan.service import placed_by
@@ -267,12 +267,23 @@ class VariantPlanner:
             parallelism=Parallel(),
             devices_per_replica=0,
             endpoint_url=endpoint.url,
+            endpoint_tls=self._endpoint_tls(endpoint.tls),
             served_name=endpoint.served_name,
             max_model_len=length,
             capacity=capacity,
             facts=None if facts is None else facts.to_json(),
             reasons=tuple(reasons),
         )
+
+    def _endpoint_tls(self, tls: spec.EndpointTls | None) -> EndpointTls | None:
+        if tls is None:
+            return None
+
+        def absolute(path: str | None) -> str | None:
+            return None if path is None else str(self.scene.loaded.resolve(path))
+
+        ca, cert, key = absolute(tls.ca_file), absolute(tls.cert_file), absolute(tls.key_file)
+        return EndpointTls(ca, cert, key, tls.server_name)
 
     def _external_facts(
         self, variant: spec.Variant, path: Path, quiet: Report

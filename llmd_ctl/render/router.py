@@ -18,6 +18,7 @@ from llmd_ctl.plan import Plan, PlannedModel, PlannedVariant
 from llmd_ctl.render.layout import Layout
 from llmd_ctl.render.process import LOOPBACK
 from llmd_ctl.router.config import (
+    EndpointTls,
     ModelConfig,
     ProcessSource,
     RouterConfig,
@@ -27,7 +28,7 @@ from llmd_ctl.router.config import (
     VariantConfig,
 )
 
-DEFAULT_HTTP_PORT = 80
+DEFAULT_PORTS = {"http": 80, "https": 443}
 HEADER = "# Written by llmd-ctl from the plan; the router reloads it. Edits are overwritten.\n"
 
 
@@ -138,6 +139,14 @@ def _external_endpoint(model: PlannedModel, variant: PlannedVariant) -> StaticEn
     return StaticEndpoint(
         name=external_name(model, variant),
         address=url.hostname or "",
-        port=url.port or DEFAULT_HTTP_PORT,
+        port=url.port or DEFAULT_PORTS[url.scheme],
         variant=variant.name,
+        tls=_tls(variant) if url.scheme == "https" else None,
     )
+
+
+def _tls(variant: PlannedVariant) -> EndpointTls:
+    tls = variant.endpoint_tls
+    if tls is None:
+        return EndpointTls()
+    return EndpointTls(tls.ca_file, tls.cert_file, tls.key_file, tls.server_name)

@@ -14,22 +14,47 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class EndpointTls:
+    """TLS towards an endpoint. Without a CA file, those whom the system trusts are believed."""
+
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    server_name: str | None = None
+
+    def to_document(self) -> Json:
+        """The `tls` section; empty for all defaults."""
+        return _said(
+            {
+                "caFile": self.ca_file,
+                "certFile": self.cert_file,
+                "keyFile": self.key_file,
+                "serverName": self.server_name,
+            }
+        )
+
+
+@dataclass(frozen=True)
 class StaticEndpoint:
-    """An endpoint that runs already and that nobody here manages."""
+    """An endpoint that runs already and that nobody here manages. `tls` None is plain HTTP."""
 
     name: str
     address: str
     port: int
     variant: str
+    tls: EndpointTls | None = None
 
     def to_document(self) -> Json:
         """The endpoint's entry."""
-        return {
-            "name": self.name,
-            "address": self.address,
-            "port": self.port,
-            "variant": self.variant,
-        }
+        return _said(
+            {
+                "name": self.name,
+                "address": self.address,
+                "port": self.port,
+                "variant": self.variant,
+                "tls": self.tls.to_document() if self.tls else None,
+            }
+        )
 
 
 @dataclass(frozen=True)

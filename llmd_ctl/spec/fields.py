@@ -28,6 +28,8 @@ FLAG_AND_VALUE = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*\s")
 LOCAL_PATHS = ("/", "./", "../")
 MICROSECONDS = {"us": 1, "ms": 1_000, "s": 1_000_000}
 LONGEST_US = 86_400 * 1_000_000
+LONGEST_HOST = 253  # of a name in the DNS
+HOST = re.compile(r"[A-Za-z0-9:](?:[A-Za-z0-9.:-]*[A-Za-z0-9])?")
 LARGEST_INT = 2**63 - 1
 LARGEST_LENGTH = 2**31 - 1
 
@@ -148,7 +150,7 @@ def _revision(value: str) -> str:
 
 
 def _http_path(value: str) -> str:
-    """Return the path of an http URL that names a host and hides no credentials."""
+    """Return the path of a URL of HTTP that names a host and hides no credentials."""
     try:
         parts = urlsplit(value)
         host, port = parts.hostname, parts.port
@@ -156,8 +158,6 @@ def _http_path(value: str) -> str:
         host, port, parts = None, None, urlsplit("")
     if parts.scheme not in {"http", "https"} or not host or port == 0 or re.search(r"\s", value):
         raise refuse("LC1046", "this is not a URL", "Write it as http://HOST:PORT.")
-    if parts.scheme == "https":
-        raise refuse("LC1051", "https is not built yet here", "Use http inside your network.")
     if parts.username is not None or parts.password is not None:
         raise refuse("LC1046", "a URL here carries no user and no password")
     if parts.query or parts.fragment:
@@ -167,13 +167,21 @@ def _http_path(value: str) -> str:
 
 def _endpoint_url(value: str) -> str:
     if _http_path(value) not in {"", "/"}:
-        hint = "Give only http://HOST:PORT; the router adds /v1/… itself."
+        hint = "Give only http://HOST:PORT or https://HOST:PORT; the router adds /v1/… itself."
         raise refuse("LC1046", "an endpoint's URL has no path", hint)
     return value
 
 
 def _collector_url(value: str) -> str:
     _http_path(value)
+    if value.startswith("https:"):
+        raise refuse("LC1051", "https is not built yet here", "Use http inside your network.")
+    return value
+
+
+def _server_name(value: str) -> str:
+    if len(value) > LONGEST_HOST or not HOST.fullmatch(value):
+        raise refuse("LC1046", "this is no host name and no IP address")
     return value
 
 
@@ -191,4 +199,5 @@ ModelUri = Annotated[str, AfterValidator(_model_uri)]
 Revision = Annotated[str, AfterValidator(_revision)]
 EndpointUrl = Annotated[str, AfterValidator(_endpoint_url)]
 CollectorUrl = Annotated[str, AfterValidator(_collector_url)]
+ServerName = Annotated[str, AfterValidator(_server_name)]
 Text = Annotated[str, Field(min_length=1, max_length=4096)]

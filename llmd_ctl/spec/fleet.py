@@ -28,6 +28,7 @@ from llmd_ctl.spec.fields import (
     RawArg,
     Revision,
     ServedName,
+    ServerName,
     Text,
     refuse,
 )
@@ -132,11 +133,36 @@ class Parallelism(Section):
     expert: Degree | None = None
 
 
+class EndpointTls(Section):
+    """How an https endpoint is believed, and what it is shown. Files are PEM.
+
+    `ca_file` None is whom the system trusts, `server_name` None the host of the URL.
+    """
+
+    ca_file: Text | None = None
+    cert_file: Text | None = None
+    key_file: Text | None = None
+    server_name: ServerName | None = None
+
+    @model_validator(mode="after")
+    def _pair(self) -> Self:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise refuse("LC1071", "certFile and keyFile need each other")
+        return self
+
+
 class ExternalEndpoint(Section):
     """An engine that runs already: routed to, not managed. `served_name` None is the model's."""
 
     url: EndpointUrl
+    tls: EndpointTls | None = None
     served_name: ServedName | None = None
+
+    @model_validator(mode="after")
+    def _tls_is_used(self) -> Self:
+        if self.tls is not None and not self.url.startswith("https:"):
+            raise refuse("LC1071", "tls does nothing beside an http URL")
+        return self
 
 
 class Variant(Section):

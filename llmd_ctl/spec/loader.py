@@ -23,6 +23,9 @@ from llmd_ctl.spec.fleet import Fleet
 from llmd_ctl.spec.nodes import Document, Node
 from llmd_ctl.spec.source import SourceText, read_source
 
+# Keys of a `tls` section that name files.
+CERTIFICATES = frozenset({"caFile", "certFile", "keyFile"})
+
 
 @dataclass(frozen=True)
 class LoadedFleet:
@@ -97,6 +100,7 @@ def _check(findings: Findings, document: Document) -> Fleet | None:
     """Return the fleet of a document; None when the types refuse it. All problems are added."""
     checks.check(findings, document)
     _look_for_profiles(findings, document)
+    _look_for_certificates(findings, document)
     fleet = None
     try:
         fleet = Fleet.model_validate(checks.fill(document), by_alias=True, by_name=False)
@@ -119,6 +123,20 @@ def _look_for_profiles(findings: Findings, document: Document) -> None:
             message = f'cannot read the profile file "{item.value}": {reason}'
             hint = "Give the path of a profile file, from this file's folder."
             findings.add("LC1001", message, item, path, found=item.value, hint=hint)
+
+
+def _look_for_certificates(findings: Findings, document: Document) -> None:
+    """Complain of each file for TLS that cannot be read."""
+    for path, node in document.root.walk():
+        if path[-2:-1] != ("tls",) or path[-1] not in CERTIFICATES:
+            continue
+        if not isinstance(node.value, str) or not node.value:
+            continue
+        reason = _unreadable(local_path(findings.source.folder, node.value))
+        if reason is not None:
+            message = f'cannot read the file "{node.value}": {reason}'
+            hint = "Give the path of a PEM file, from this file's folder."
+            findings.add("LC1001", message, node, path, found=node.value, hint=hint)
 
 
 def _unreadable(path: Path) -> str | None:

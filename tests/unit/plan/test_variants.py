@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from llmd_ctl.plan import Observed, Plan
+from llmd_ctl.plan import EndpointTls, Observed, Plan, plan
 from llmd_ctl.plan.service import PATIENCE
-from llmd_ctl.profiles import LocalModel
+from llmd_ctl.profiles import Catalog, LocalModel
+from llmd_ctl.spec import load_fleets
 from tests.unit.plan.fleets import (
     GIB,
     MACHINE,
@@ -329,6 +330,22 @@ def test_flags_are_checked_in_simulation_as_for_real() -> None:
 
 
 # --- what runs already ---
+
+
+def test_files_of_an_endpoints_tls_are_found_from_the_fleet_file(tmp_path: Path) -> None:
+    for name in ("ca.crt", "own.crt", "own.key"):
+        (tmp_path / name).touch()
+    tls = "{caFile: ./ca.crt, certFile: own.crt, keyFile: own.key, serverName: e.lan}"
+    endpoint = f'{{url: "https://10.0.0.7", tls: {tls}}}'
+    old = f"- {H100}\n- {{name: old, accelerator: nvidia-l4, endpoint: {endpoint}}}"
+    file = tmp_path / "fleet.yaml"
+    file.write_text(fleet_text(old))
+    (loaded,) = load_fleets([file])
+    made = plan(loaded, Catalog.load([]), Observed({"nvidia-h100": 1}), None)
+    folder = str(tmp_path)
+    assert made.models[0].variants[1].endpoint_tls == EndpointTls(
+        f"{folder}/ca.crt", f"{folder}/own.crt", f"{folder}/own.key", "e.lan"
+    )
 
 
 def test_an_endpoint_is_routed_to_with_facts_and_not_managed() -> None:

@@ -6,9 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import yaml
 
-from llmd_ctl.plan import PlannedVariant, Slo, Traces
+from llmd_ctl.plan import EndpointTls, PlannedVariant, Slo, Traces
 from llmd_ctl.render import Layout, RouterPlace, render_router, replica_specs
 from tests.unit.controller.plans import external, model, plan, real_variant, variant
 
@@ -68,10 +69,36 @@ def test_the_router_configuration_as_a_whole() -> None:
     assert render_router(whole, PLACE, LAYOUT) == GOLDEN
 
 
-def test_an_endpoint_without_a_port_is_on_port_80() -> None:
-    text = render_router(plan(model("chat", external("old", "http://gpu.lan"))), PLACE, LAYOUT)
+FILES = EndpointTls("/c/ca.crt", "/c/own.crt", "/c/own.key", "engine.example")
+
+
+@pytest.mark.parametrize(
+    ("url", "tls", "port", "written"),
+    [
+        ("http://gpu.lan", None, 80, None),
+        ("https://gpu.lan", None, 443, {}),
+        ("https://gpu.lan:8443", EndpointTls(), 8443, {}),
+        (
+            "https://gpu.lan",
+            FILES,
+            443,
+            {
+                "caFile": "/c/ca.crt",
+                "certFile": "/c/own.crt",
+                "keyFile": "/c/own.key",
+                "serverName": "engine.example",
+            },
+        ),
+    ],
+)
+def test_an_endpoint_has_the_port_and_the_tls_of_its_url(
+    url: str, tls: EndpointTls | None, port: int, written: dict[str, str] | None
+) -> None:
+    old = replace(external("old", url), endpoint_tls=tls)
+    text = render_router(plan(model("chat", old)), PLACE, LAYOUT)
     endpoint = yaml.safe_load(text)["models"][0]["sources"][0]["endpoints"][0]
-    assert (endpoint["address"], endpoint["port"]) == ("gpu.lan", 80)
+    assert (endpoint["address"], endpoint["port"]) == ("gpu.lan", port)
+    assert endpoint.get("tls") == written
 
 
 def test_a_leaving_variant_stays_until_it_is_gone() -> None:

@@ -24,8 +24,14 @@ LEFT_OUT = {
 
 
 @pytest.fixture(scope="module")
-def loaded() -> LoadedFleet:
-    (one,) = load_fleets([str(REFERENCE / "fleet.yaml")])
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> LoadedFleet:
+    """The reference, in a folder that holds the files that it names."""
+    folder = tmp_path_factory.mktemp("reference")
+    (folder / "certs").mkdir()
+    for name in ("ca.crt", "router.crt", "router.key"):
+        (folder / "certs" / name).touch()
+    (folder / "fleet.yaml").write_text((REFERENCE / "fleet.yaml").read_text("utf-8"), "utf-8")
+    (one,) = load_fleets([str(folder / "fleet.yaml")])
     return one
 
 

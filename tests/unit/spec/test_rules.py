@@ -9,6 +9,8 @@ from tests.unit.spec.told import Complain, Load, caret
 TINY = "{name: cpu, accelerator: cpu-x86, target: here}"
 OLD = '{name: old, accelerator: nvidia-l4, endpoint: {url: "http://10.0.0.7:8000", servedName: q}}'
 
+OLD_URL = "http://10.0.0.7:8000"
+
 # what stands in the valid fleet, what is put there, the code, what the caret underlines
 CASES = [
     # one name for one thing
@@ -30,6 +32,19 @@ CASES = [
         "LC1062",
         "{accelerator: nvidia-h100, nodes: 2, devicesPerNode: 8, pricePerDeviceHour: 2.95}",
     ),
+    # TLS of what runs already
+    (
+        'http://10.0.0.7:8000", servedName: q}',
+        'http://h", tls: {}}',
+        "LC1071",
+        '{url: "http://h", tls: {}}',
+    ),
+    *(
+        (f'{OLD_URL}"', f'https://h", tls: {half}', "LC1071", half)
+        for half in ("{certFile: mine.yaml}", "{keyFile: mine.yaml}")
+    ),
+    ('http://10.0.0.7:8000"', 'https://h", tls: {caFile: no.crt}', "LC1001", "no.crt"),
+    ('http://10.0.0.7:8000"', 'https://h", tls: {serverName: "a b"}', "LC1046", '"a b"'),
     # a variant's name
     (
         TINY,
@@ -108,6 +123,11 @@ def test_a_broken_rule_is_one_placed_problem(
         (TINY, TINY.replace("cpu,", "h100,")),
         ("uri: ./tiny", "uri: ../t.gguf"),
         ("http://10.0.0.7:8000", "http://[fd00::7]:8000/"),
+        ("http://10.0.0.7:8000", "https://10.0.0.7"),
+        ('http://10.0.0.7:8000"', 'https://h", tls: {}'),
+        ('http://10.0.0.7:8000"', 'https://h", tls: {serverName: "fd00::7"}'),
+        ('http://10.0.0.7:8000"', 'https://h", tls: {caFile: mine.yaml}'),
+        ('http://10.0.0.7:8000"', 'https://h", tls: {certFile: mine.yaml, keyFile: mine.yaml}'),
         ("[--seed, ", "[--json, '{\"a\": 1}', "),
         ("pricePerDeviceHour: 2.95", "pricePerDeviceHour: 3"),
     ],

@@ -12,6 +12,7 @@ use crate::pool::label;
 use crate::router::Router;
 use crate::stream::{self, Reply};
 use crate::tasks;
+use crate::tls;
 use crate::upstream::Upstream;
 use crate::worker::Worker;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -23,6 +24,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -44,6 +46,12 @@ pub(crate) async fn serve(listener: TcpListener, router: Arc<Router>, upstream: 
 }
 
 async fn connection(socket: TcpStream, worker: Worker) {
+    let port = worker.router.table().tls.admin.clone();
+    let accepted = tokio::time::timeout(HEADER, tls::accept(port.as_ref(), socket)).await;
+    let Ok(Ok(socket)) = accepted else {
+        worker.router.metrics.tls_failures.inc();
+        return;
+    };
     let service = service_fn(move |request| {
         let worker = worker.clone();
         async move { Ok::<_, Infallible>(respond(&worker, request).await) }
@@ -117,5 +125,6 @@ fn metrics(router: &Router) -> String {
             gauges.push((label(&pool.name, endpoint), values));
         }
     }
-    router.metrics.page(router.open(), &gauges)
+    let connections = router.connections.load(Relaxed);
+    router.metrics.page(router.open(), connections, &gauges)
 }

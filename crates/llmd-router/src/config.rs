@@ -52,12 +52,45 @@ pub struct Listen {
     pub data: SocketAddr,
     /// Metrics, health, readiness, status.
     pub admin: SocketAddr,
+    /// TLS on the data port; plain HTTP without it.
+    pub tls: Option<ServerTls>,
+    /// TLS on the admin port. Apart from `tls`: who scrapes metrics is not a client, and a
+    /// client's certificate must not open the admin port.
+    pub admin_tls: Option<ServerTls>,
+}
+
+/// How a port of the router speaks TLS. The files (PEM) are read again when they change.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ServerTls {
+    /// The certificate, with what leads to its authority.
+    pub cert_file: PathBuf,
+    /// Its key.
+    pub key_file: PathBuf,
+    /// Who signs the certificates of clients; with it, those without one are refused.
+    #[serde(default)]
+    pub client_ca_file: Option<PathBuf>,
+}
+
+/// How endpoints are spoken to under TLS; `{}` for all defaults. The files (PEM) are read again
+/// when they change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct EndpointTls {
+    /// Who signs their certificates; without it those whom the system trusts.
+    pub ca_file: Option<PathBuf>,
+    /// Our own certificate, for endpoints that ask for one.
+    pub cert_file: Option<PathBuf>,
+    /// Its key.
+    pub key_file: Option<PathBuf>,
+    /// The name in their certificates; without it the endpoint's address.
+    pub server_name: Option<String>,
 }
 
 impl Default for Listen {
     fn default() -> Self {
         let on = |port| SocketAddr::new(IpAddr::from([127, 0, 0, 1]), port);
-        Self { data: on(8000), admin: on(9090) }
+        Self { data: on(8000), admin: on(9090), tls: None, admin_tls: None }
     }
 }
 
@@ -69,6 +102,11 @@ pub struct Limits {
     pub body_bytes: u64,
     /// For a client to send a request's head, and then its body without a pause this long.
     pub header_ms: u64,
+    /// For a client to send another request on its connection.
+    pub keep_alive_ms: u64,
+    /// Client connections at a time, at most half as many as the process may have files open
+    /// (each may need one more to an endpoint). What comes beyond is answered 503.
+    pub connections: u64,
     /// To connect to an endpoint.
     pub connect_ms: u64,
     /// From sending a request to the first byte of the answer's body.
@@ -86,6 +124,8 @@ impl Default for Limits {
         Self {
             body_bytes: 64 << 20,
             header_ms: 10_000,
+            keep_alive_ms: 75_000,
+            connections: 65_536,
             connect_ms: 1_000,
             first_byte_ms: 300_000,
             idle_ms: 60_000,
@@ -237,6 +277,9 @@ pub struct Variant {
     /// The name its engines know the model by, where it is another one.
     #[serde(default)]
     pub served_name: Option<String>,
+    /// TLS towards its endpoints; plain HTTP without it.
+    #[serde(default)]
+    pub tls: Option<EndpointTls>,
     /// What a replica of it can do; without it the scheduler learns from a neutral prior.
     #[serde(default)]
     pub facts: Option<ReplicaFacts>,
@@ -276,6 +319,18 @@ pub struct StaticEndpoint {
     /// The variant it belongs to.
     #[serde(default)]
     pub variant: Option<String>,
+    /// TLS towards it, where that is another than its variant's.
+    #[serde(default)]
+    pub tls: Option<EndpointTls>,
+}
+
+impl EndpointTls {
+    fn resolve(&mut self, folder: &Path) {
+        let files = [&mut self.ca_file, &mut self.cert_file, &mut self.key_file];
+        for file in files.into_iter().flatten() {
+            *file = folder.join(&file);
+        }
+    }
 }
 
 impl Limits {
@@ -320,9 +375,25 @@ impl Config {
         if let Some(file) = &mut self.admin_key_file {
             *file = folder.join(&file);
         }
-        for source in self.models.iter_mut().flat_map(|model| &mut model.sources) {
-            if let Source::File { path } | Source::Process { path } = source {
-                *path = folder.join(&path);
+        let ports = [&mut self.listen.tls, &mut self.listen.admin_tls];
+        for tls in ports.into_iter().flatten() {
+            let files = [Some(&mut tls.cert_file), Some(&mut tls.key_file)];
+            for file in files.into_iter().chain([tls.client_ca_file.as_mut()]).flatten() {
+                *file = folder.join(&file);
+            }
+        }
+        for model in &mut self.models {
+            for tls in model.variants.iter_mut().filter_map(|variant| variant.tls.as_mut()) {
+                tls.resolve(folder);
+            }
+            for source in &mut model.sources {
+                match source {
+                    Source::File { path } | Source::Process { path } => *path = folder.join(&path),
+                    Source::Static { endpoints } => {
+                        let tls = endpoints.iter_mut().filter_map(|one| one.tls.as_mut());
+                        tls.for_each(|tls| tls.resolve(folder));
+                    }
+                }
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::router::Router;
 use crate::scrape;
 use crate::server::{Cores, Stop};
 use crate::tasks;
+use crate::tls;
 use crate::upstream::Upstream;
 use std::io;
 use std::net::SocketAddr;
@@ -176,6 +177,7 @@ impl Control {
         };
         let upstream = Rc::new(Upstream::default());
         tasks::spawn(admin::serve(admin, Arc::clone(&self.router), Rc::clone(&upstream)));
+        tasks::spawn(tls::follow(Arc::clone(&self.router)));
         tasks::spawn(scrape::run(Arc::clone(&self.router), upstream));
         reload::watch_file(self.file.clone(), sender);
         ready();
@@ -222,6 +224,7 @@ impl Control {
     /// command or the time limit cuts what is left.
     async fn drain(self, data: TcpListener, commands: &mut mpsc::Receiver<Command>) -> u64 {
         self.router.drain();
+        let _ = self.stop.send(Stop::Drain);
         let limit = Duration::from_millis(self.router.table().config.limits.drain_ms);
         tracing::info!(open = self.router.open(), "draining");
         let end = tokio::time::Instant::now() + limit;

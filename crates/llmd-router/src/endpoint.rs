@@ -4,9 +4,10 @@
 //! scheduler's to know (`llmd-sched`), not kept here a second time.
 
 use crate::metrics::VariantMetrics;
+use crate::tls::Dial;
 use llmd_types::ReplicaFacts;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the configuration says of the variant.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Variant {
     pub(crate) served_name: Option<String>,
     /// What a replica of it can do.
     pub(crate) facts: Option<Arc<ReplicaFacts>>,
+    /// How its endpoints are spoken to under TLS; `None` for plain HTTP.
+    pub(crate) dial: Option<Dial>,
     /// Handles kept, so that no request looks one up.
     pub(crate) metrics: VariantMetrics,
 }
@@ -36,27 +39,46 @@ pub(crate) struct Endpoint {
     pub(crate) authority: http::HeaderValue,
     /// Its variant.
     pub(crate) variant: Arc<Variant>,
-    reachable: AtomicBool,
+    /// How it is spoken to under TLS; `None` for plain HTTP.
+    pub(crate) dial: Option<Dial>,
+    /// Why the last connection to it did not come about.
+    unreachable: Mutex<Option<String>>,
 }
 
 static NEXT_UID: AtomicU64 = AtomicU64::new(0);
 
 impl Endpoint {
     /// A new one, believed to be reachable.
-    pub(crate) fn new(known: llmd_discovery::Endpoint, variant: Arc<Variant>) -> Self {
+    pub(crate) fn new(
+        known: llmd_discovery::Endpoint,
+        variant: Arc<Variant>,
+        dial: Option<Dial>,
+    ) -> Self {
         let authority = format!("{}:{}", known.address, known.port);
         let authority = http::HeaderValue::try_from(authority)
             .unwrap_or_else(|_| http::HeaderValue::from_static("endpoint"));
         let uid = NEXT_UID.fetch_add(1, Relaxed);
-        Self { uid, known, authority, variant, reachable: AtomicBool::new(true) }
+        Self { uid, known, authority, variant, dial, unreachable: Mutex::default() }
     }
 
-    /// Whether the last connection to it came about. Shown in status; picks do not look at it.
-    pub(crate) fn reachable(&self) -> bool {
-        self.reachable.load(Relaxed)
+    /// Why the last connection to it did not come about; `None` when it did. Shown in status;
+    /// picks do not look at it.
+    pub(crate) fn unreachable(&self) -> Option<String> {
+        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn set_reachable(&self, reachable: bool) {
-        self.reachable.store(reachable, Relaxed);
+    /// A connection came about, or why it did not. Told in the log when that is news.
+    pub(crate) fn set_unreachable(&self, reason: Option<String>) {
+        let mut last = self.unreachable.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last == reason {
+            return;
+        }
+        let endpoint = &self.known.name;
+        if let Some(reason) = &reason {
+            tracing::warn!(endpoint, reason, "endpoint cannot be reached");
+        } else {
+            tracing::info!(endpoint, "endpoint can be reached again");
+        }
+        *last = reason;
     }
 }

@@ -52,6 +52,8 @@ pub(crate) enum Kind {
     SlowBody,
     /// The body is too large.
     TooLarge,
+    /// More connections than the router takes.
+    TooManyConnections,
     /// No endpoint is ready.
     NoEndpoint,
     /// The endpoint could not be connected to.
@@ -95,6 +97,7 @@ impl Kind {
             Self::WrongMethod => row(405, request, "method_not_allowed"),
             Self::SlowBody => row(408, request, "request_timeout"),
             Self::TooLarge => row(413, request, "request_too_large"),
+            Self::TooManyConnections => row(503, "server_error", "too_many_connections"),
             Self::NoEndpoint => row(503, "server_error", "no_endpoint"),
             Self::Unreachable => mendable(502, "endpoint_unreachable", RetryCause::Unreachable),
             Self::Lost => mendable(502, "endpoint_lost", RetryCause::Lost),

@@ -4,6 +4,7 @@
 //! credentials do as well, unless the model's configuration passes them through.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Request, Version};
 
 /// The request id, made when absent or unusable, echoed, and sent upstream.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -54,6 +55,25 @@ const CREDENTIAL_ENDS: [&str; 10] = [
 /// streams as they pass; `expect` was answered here.
 const OWN: [&str; 6] =
     ["host", "content-length", "expect", "accept-encoding", "x-request-id", "traceparent"];
+
+/// What is wrong with the host that a request names. The router serves all hosts alike; but what
+/// names two may be read differently by what stands before it.
+pub(crate) fn host_problem<B>(request: &Request<B>) -> Option<&'static str> {
+    let mut hosts = request.headers().get_all(header::HOST).into_iter();
+    let (host, second) = (hosts.next(), hosts.next());
+    if second.is_some() {
+        return Some("host is given twice");
+    }
+    match (host, request.uri().authority()) {
+        (None, None) if request.version() == Version::HTTP_11 => Some("host is missing"),
+        (Some(host), Some(authority))
+            if !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()) =>
+        {
+            Some("host is not that of the target")
+        }
+        _ => None,
+    }
+}
 
 /// The client's request id when it is one: visible ASCII, not too long.
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<&HeaderValue> {

@@ -6,8 +6,8 @@
 //! `llmd-discovery`.
 //!
 //! - `config`: `router.yaml`; `reload`: from there to pools, at the start and at every change
-//! - `control`: start, drain, end; `server`, `patience`: sockets and threads; `tasks`: where
-//!   tasks start
+//! - `control`: start, drain, end; `server`: sockets and threads; `tasks`: where tasks start
+//! - `tls`, `wire`, `heads`, `patience`, `http2`: what is asked of a client's connection
 //! - `phases`, `routes`, `receive`, `body`, `forward`, `stream`, `sse`, `flight`: a request
 //! - `upstream`, `headers`, `error`: what it uses on its way
 //! - `pool`, `endpoint`, `scrape`: what it is placed on
@@ -26,6 +26,8 @@ mod forward;
 #[doc(hidden)]
 pub mod fuzz;
 mod headers;
+mod heads;
+mod http2;
 mod ids;
 mod log;
 mod metrics;
@@ -41,8 +43,10 @@ mod server;
 mod sse;
 mod stream;
 mod tasks;
+mod tls;
 mod trace;
 mod upstream;
+mod wire;
 mod worker;
 
 pub use command::router_main;

@@ -153,8 +153,14 @@ pub(crate) struct Metrics {
     reloads: Family<ResultLabel, Counter>,
     /// Spans that were made and not delivered.
     pub(crate) dropped_spans: Counter,
+    tls_reloads: Family<ResultLabel, Counter>,
+    /// Handshakes with clients that failed.
+    pub(crate) tls_failures: Counter,
+    /// Connections of clients beyond the limit.
+    pub(crate) connections_refused: Counter,
     gauges: EndpointFamilies,
     open: Gauge,
+    connections: Gauge,
     /// Held while a page is made: gauges are cleared and set.
     page: Mutex<()>,
 }
@@ -202,8 +208,12 @@ impl Metrics {
             scrape_failures: Family::default(),
             reloads: Family::default(),
             dropped_spans: Counter::default(),
+            tls_reloads: Family::default(),
+            tls_failures: Counter::default(),
+            connections_refused: Counter::default(),
             gauges: EndpointFamilies::default(),
             open: Gauge::default(),
+            connections: Gauge::default(),
             page: Mutex::default(),
         };
         metrics.registered()
@@ -211,6 +221,7 @@ impl Metrics {
 
     fn registered(mut self) -> Self {
         self.register_requests();
+        self.register_connections();
         self.register_tokens();
         self.register_endpoints();
         self
@@ -234,6 +245,17 @@ impl Metrics {
         let build: Family<BuildLabel, Gauge> = Family::default();
         build.get_or_create(&BuildLabel { version: env!("CARGO_PKG_VERSION") }).set(1);
         r.register("build_info", "Version of the router", build);
+    }
+
+    fn register_connections(&mut self) {
+        let r = &mut self.registry;
+        r.register("connections", "Connections of clients", self.connections.clone());
+        let help = "Connections of clients beyond the limit";
+        r.register("connections_refused", help, self.connections_refused.clone());
+        let help = "TLS handshakes with clients that failed";
+        r.register("tls_handshake_failures", help, self.tls_failures.clone());
+        let help = "Changed certificates that were taken over or refused";
+        r.register("certificate_reloads", help, self.tls_reloads.clone());
     }
 
     fn register_tokens(&mut self) {
@@ -315,10 +337,22 @@ impl Metrics {
         self.reloads.get_or_create(&ResultLabel { result }).inc();
     }
 
+    /// Changed certificates were taken over, or refused.
+    pub(crate) fn tls_reloaded(&self, applied: bool) {
+        let result = if applied { "applied" } else { "refused" };
+        self.tls_reloads.get_or_create(&ResultLabel { result }).inc();
+    }
+
     /// The page, in Prometheus' text format 0.0.4.
-    pub(crate) fn page(&self, open: i64, endpoints: &[(EndpointLabel, EndpointGauges)]) -> String {
+    pub(crate) fn page(
+        &self,
+        open: i64,
+        connections: u64,
+        endpoints: &[(EndpointLabel, EndpointGauges)],
+    ) -> String {
         let _one_at_a_time = self.page.lock().unwrap_or_else(PoisonError::into_inner);
         self.open.set(open);
+        self.connections.set(i64::try_from(connections).unwrap_or(i64::MAX));
         self.gauges.set(endpoints);
         let mut text = String::new();
         // Writing to a String cannot fail.

@@ -5,6 +5,7 @@
 //! are looked at with the writes. The error ends the connection, and with it goes the answer on
 //! it, its connection to the engine, and its load.
 
+use crate::tls::Raw;
 use crate::worker::Closer;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -52,6 +53,12 @@ impl Patient {
             timer.as_mut().reset(end);
         }
         timer.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl Raw for Patient {
+    fn tcp(&self) -> &TcpStream {
+        &self.socket
     }
 }
 

@@ -16,7 +16,7 @@ use crate::routes::{self, Route};
 use crate::stream::{self, Reply};
 use crate::worker::Worker;
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header, request};
+use http::{HeaderMap, HeaderValue, Request, Response, header, request};
 use hyper::body::Incoming;
 use llmd_sched::{Arrival, RetryCause, prefix};
 use llmd_types::{Outcome, Phase};
@@ -46,6 +46,18 @@ pub(crate) async fn respond(worker: &Worker, request: Request<Incoming>) -> Resp
     if worker.router.draining() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
+    response
+}
+
+/// Answers a request that the connection it came on, or its head, makes impossible. That
+/// connection ends with the answer.
+pub(crate) fn refuse(worker: &Worker, client: &HeaderMap, failure: &Failure) -> Response<Reply> {
+    worker.closer.close();
+    let flight = Flight::begin(&worker.router, client);
+    let name = flight.name.clone();
+    let mut response = fail(flight, failure);
+    response.headers_mut().insert(crate::headers::REQUEST_ID, name);
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 

@@ -9,9 +9,10 @@ mod membership;
 pub(crate) use membership::follow;
 pub(crate) use membership::label;
 
-use crate::config::{Config, Model, Scheduler};
+use crate::config::{Config, Model, Scheduler, Source};
 use crate::endpoint::{Endpoint, Variant};
 use crate::metrics::{Metrics, ModelMetrics};
+use crate::tls::{Dial, Tls};
 use llmd_discovery::Snapshot;
 use llmd_sched::{
     Action, Actions, Arrival, EndpointIndex, Event, Pick, PoolConfig, PoolState, PoolStatus,
@@ -56,6 +57,8 @@ struct State {
     wake_at: Option<Micros>,
     model: Arc<Model>,
     variants: BTreeMap<String, Arc<Variant>>,
+    /// TLS of endpoints that have settings of their own, by name.
+    dials: BTreeMap<String, Dial>,
     /// That of endpoints that belong to none.
     no_variant: Arc<Variant>,
     /// By the scheduler's number.
@@ -89,6 +92,7 @@ impl Pool {
     pub(crate) fn new(
         model: &Arc<Model>,
         config: &Config,
+        tls: &Tls,
         metrics: &Arc<Metrics>,
         zero: Instant,
     ) -> Self {
@@ -99,7 +103,8 @@ impl Pool {
             sched: PoolState::new(pool_config(model, config)),
             rng: Rng::seeded(seed),
             wake_at: None,
-            variants: variants(model, metrics),
+            variants: variants(model, tls, metrics),
+            dials: dials(model, tls),
             no_variant: Arc::new(no_variant(model, metrics)),
             model: Arc::clone(model),
             slots: Vec::new(),
@@ -262,7 +267,7 @@ fn pool_config(model: &Model, config: &Config) -> PoolConfig {
     }
 }
 
-fn variants(model: &Model, metrics: &Metrics) -> BTreeMap<String, Arc<Variant>> {
+fn variants(model: &Model, tls: &Tls, metrics: &Metrics) -> BTreeMap<String, Arc<Variant>> {
     let made = model.variants.iter().map(|variant| {
         let made = Variant {
             name: Arc::from(variant.name.as_str()),
@@ -270,11 +275,23 @@ fn variants(model: &Model, metrics: &Metrics) -> BTreeMap<String, Arc<Variant>> 
             simulated: variant.simulated,
             served_name: variant.served_name.clone(),
             facts: variant.facts.clone().map(Arc::new),
+            dial: tls.dial(variant.tls.as_ref()),
             metrics: metrics.variant(&model.name, &variant.name),
         };
         (variant.name.clone(), Arc::new(made))
     });
     made.collect()
+}
+
+fn dials(model: &Model, tls: &Tls) -> BTreeMap<String, Dial> {
+    let endpoints = model.sources.iter().filter_map(|source| match source {
+        Source::Static { endpoints } => Some(endpoints),
+        Source::File { .. } | Source::Process { .. } => None,
+    });
+    let own = endpoints
+        .flatten()
+        .filter_map(|endpoint| Some((endpoint.name.clone(), tls.dial(endpoint.tls.as_ref())?)));
+    own.collect()
 }
 
 fn no_variant(model: &Model, metrics: &Metrics) -> Variant {
@@ -284,6 +301,7 @@ fn no_variant(model: &Model, metrics: &Metrics) -> Variant {
         simulated: false,
         served_name: None,
         facts: None,
+        dial: None,
         metrics: metrics.variant(&model.name, ""),
     }
 }

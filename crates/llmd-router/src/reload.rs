@@ -11,6 +11,7 @@ use crate::metrics::Metrics;
 use crate::pool::{self, Pool};
 use crate::router::Table;
 use crate::tasks::Owned;
+use crate::tls::Tls;
 use crate::trace::Tracer;
 use llmd_discovery::{Discovery, FileSource, ProcessSource, Snapshot, State, StaticSource};
 use std::collections::HashMap;
@@ -27,6 +28,7 @@ const POLL: Duration = Duration::from_secs(1);
 pub(crate) struct Prepared {
     config: Config,
     admin_key: Option<String>,
+    tls: Arc<Tls>,
     /// New receivers, for models that are new or have other sources than before.
     snapshots: HashMap<String, watch::Receiver<Snapshot>>,
 }
@@ -52,6 +54,10 @@ pub(crate) fn prepare(
     let admin_key = config.admin_key_file.as_deref().and_then(|file| {
         read_key(file).map_err(|problem| problems.push(format!("adminKeyFile: {problem}"))).ok()
     });
+    let tls = Tls::prepare(&config, old.map(|old| &*old.tls)).unwrap_or_else(|found| {
+        problems.extend(found);
+        Tls::default()
+    });
     let mut snapshots = HashMap::new();
     for (index, model) in config.models.iter().enumerate() {
         let kept = followed.models.get(&model.name);
@@ -66,7 +72,7 @@ pub(crate) fn prepare(
         }
     }
     if problems.is_empty() {
-        return Ok(Prepared { config, admin_key, snapshots });
+        return Ok(Prepared { config, admin_key, tls: Arc::new(tls), snapshots });
     }
     Err(ConfigError { file: path.into(), problems })
 }
@@ -79,16 +85,16 @@ pub(crate) fn build(
     metrics: &Arc<Metrics>,
     zero: Instant,
 ) -> Table {
-    let Prepared { config, admin_key, mut snapshots } = prepared;
+    let Prepared { config, admin_key, tls, mut snapshots } = prepared;
     let mut pools = Vec::new();
     for model in &config.models {
         let before = old.and_then(|old| old.pools.iter().find(|pool| *pool.name == *model.name));
         let settings = Arc::new(model.clone());
         let pool = if let Some(pool) = before {
-            pool.configure(settings, &config);
+            pool.configure(settings, &config, &tls);
             Arc::clone(pool)
         } else {
-            Arc::new(Pool::new(&settings, &config, metrics, zero))
+            Arc::new(Pool::new(&settings, &config, &tls, metrics, zero))
         };
         if let Some(receiver) = snapshots.remove(&model.name) {
             pool.discovered(receiver.borrow().clone());
@@ -106,7 +112,7 @@ pub(crate) fn build(
         Arc::new(Tracer::new(sink, &config.fleet, dropped, crate::ids::entropy()))
     });
     let by_name = names(&config, &pools);
-    Table { config, pools, by_name, admin_key, tracer, loaded_at: SystemTime::now() }
+    Table { config, pools, by_name, admin_key, tracer, tls, loaded_at: SystemTime::now() }
 }
 
 fn names(config: &Config, pools: &[Arc<Pool>]) -> HashMap<String, Arc<Pool>> {

@@ -5,9 +5,10 @@ use crate::config::Config;
 use crate::ids::Ids;
 use crate::metrics::{Metrics, ModelMetrics, OTHER};
 use crate::pool::Pool;
+use crate::tls::Tls;
 use crate::trace::Tracer;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Instant, SystemTime};
 
@@ -24,6 +25,8 @@ pub(crate) struct Table {
     pub(crate) admin_key: Option<String>,
     /// Makes traces.
     pub(crate) tracer: Arc<Tracer>,
+    /// Certificates.
+    pub(crate) tls: Arc<Tls>,
     /// When it was taken over.
     pub(crate) loaded_at: SystemTime,
 }
@@ -46,6 +49,10 @@ pub(crate) struct Router {
     pub(crate) other: ModelMetrics,
     /// Its numbers.
     pub(crate) ids: Ids,
+    /// Clients' connections that are open.
+    pub(crate) connections: AtomicU64,
+    /// How many files the process may have open.
+    pub(crate) files: u64,
     table: RwLock<Arc<Table>>,
     config_error: Mutex<Option<String>>,
     open: AtomicI64,
@@ -60,6 +67,8 @@ impl Router {
             other: metrics.model(OTHER),
             metrics,
             ids: Ids::default(),
+            connections: AtomicU64::new(0),
+            files: crate::server::files(),
             table: RwLock::new(Arc::new(table)),
             config_error: Mutex::default(),
             open: AtomicI64::new(0),

@@ -22,9 +22,14 @@ pub(crate) enum Route {
 
 const GET: &str = "GET, HEAD, OPTIONS";
 const POST: &str = "POST, OPTIONS";
+/// Of the server as a whole (`OPTIONS *`).
+const ALL: &str = "GET, HEAD, POST, OPTIONS";
 
 /// The route, or why there is none.
 pub(crate) fn find(method: &Method, path: &str) -> Result<Route, Failure> {
+    if path == "*" && method == Method::OPTIONS {
+        return Ok(Route::Options(ALL));
+    }
     let one = path.strip_prefix("/v1/models/").filter(|name| !name.is_empty());
     let (allowed, route) = match (path, one) {
         ("/v1/chat/completions" | "/v1/completions", _) => (POST, Route::Completion),

@@ -4,24 +4,21 @@
 //! save it, but spread a few long-lived connections unevenly (32 on two listeners: 20 to 12 or
 //! worse in a fifth of all starts), and lose what is queued on one that closes.
 
-use crate::patience::Patient;
-use crate::phases;
+mod connection;
+
 use crate::router::Router;
 use crate::tasks::{self, Group};
 use crate::upstream::Upstream;
 use crate::worker::Worker;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use std::convert::Infallible;
+use connection::connection;
 use std::io;
 use std::net::TcpStream as StdStream;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
@@ -31,22 +28,68 @@ const DEAL_QUEUE: usize = 1_024;
 const SWEEP: Duration = Duration::from_secs(1);
 /// After an accept that failed (no descriptors left): a pause, lest it fails without end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Connections beyond the limit that are told so at a time; those beyond are closed untold.
+const TOLD: u64 = 256;
+/// Files that the process has open besides connections.
+const OTHER_FILES: u64 = 64;
 
 /// How far the end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// Not at all.
     Run,
+    /// New requests are served, on connections that are asked to go elsewhere.
+    Drain,
     /// No new requests; what runs is finished.
     Finish,
     /// All is cut.
     Cut,
 }
 
+/// A client that was let in.
+#[derive(Debug)]
+struct Caller {
+    socket: StdStream,
+    /// Beyond the limit on connections: it is told so, and that is all.
+    over: bool,
+    _slot: Slot,
+}
+
+/// One open connection; counted until dropped.
+#[derive(Debug)]
+struct Slot(Arc<Router>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Lets a client in, while there is room.
+fn admit(router: &Arc<Router>, socket: StdStream) -> Option<Caller> {
+    let before = router.connections.fetch_add(1, Relaxed);
+    let slot = Slot(Arc::clone(router));
+    let most = router.table().config.limits.connections.min(router.files / 2);
+    let over = before >= most;
+    if over {
+        router.metrics.connections_refused.inc();
+    }
+    (before < most + TOLD).then_some(Caller { socket, over, _slot: slot })
+}
+
+/// How many files the process may have open, as far as connections are concerned.
+pub(crate) fn files() -> u64 {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let soft = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    soft.map_or(u64::MAX, |files| files.saturating_sub(OTHER_FILES + 2 * TOLD).max(2))
+}
+
 /// The threads that serve.
 #[derive(Debug)]
 pub(crate) struct Cores {
-    senders: Vec<mpsc::Sender<StdStream>>,
+    router: Arc<Router>,
+    senders: Vec<mpsc::Sender<Caller>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -57,12 +100,13 @@ impl Cores {
         router: &Arc<Router>,
         stop: &watch::Receiver<Stop>,
     ) -> io::Result<Self> {
-        let mut cores = Self { senders: Vec::new(), threads: Vec::new() };
+        let router = Arc::clone(router);
+        let mut cores = Self { router, senders: Vec::new(), threads: Vec::new() };
         for number in 0..count {
-            let (sender, sockets) = mpsc::channel(DEAL_QUEUE);
-            let (router, stop) = (Arc::clone(router), stop.clone());
+            let (sender, callers) = mpsc::channel(DEAL_QUEUE);
+            let (router, stop) = (Arc::clone(&cores.router), stop.clone());
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let run = move || LocalSet::new().block_on(&runtime, core(router, sockets, stop));
+            let run = move || LocalSet::new().block_on(&runtime, core(router, callers, stop));
             let thread = std::thread::Builder::new().name(format!("core-{number}"));
             cores.threads.push(thread.spawn(run)?);
             cores.senders.push(sender);
@@ -76,9 +120,10 @@ impl Cores {
         loop {
             match listener.accept().await.and_then(|(socket, _)| socket.into_std()) {
                 Ok(socket) => {
+                    let Some(caller) = admit(&self.router, socket) else { continue };
                     turn = (turn + 1) % self.senders.len();
                     // Fails only when that thread is gone, and then all is.
-                    let _ = self.senders[turn].send(socket).await;
+                    let _ = self.senders[turn].send(caller).await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -96,17 +141,17 @@ impl Cores {
 
 async fn core(
     router: Arc<Router>,
-    mut sockets: mpsc::Receiver<StdStream>,
+    mut callers: mpsc::Receiver<Caller>,
     mut stop: watch::Receiver<Stop>,
 ) {
     let upstream = Rc::new(Upstream::default());
     let _sweeper = tasks::Owned::spawn(sweep(Rc::clone(&upstream)));
     let mut connections = Group::default();
-    while *stop.borrow() == Stop::Run || !connections.is_empty() {
+    while matches!(*stop.borrow(), Stop::Run | Stop::Drain) || !connections.is_empty() {
         tokio::select! {
-            Some(socket) = sockets.recv() => {
+            Some(caller) = callers.recv() => {
                 let worker = Worker::new(&router, &upstream);
-                connections.spawn(connection(socket, worker, stop.clone()));
+                connections.spawn(connection(caller, worker, stop.clone()));
             }
             () = connections.reap() => {}
             changed = stop.changed() => {
@@ -122,41 +167,5 @@ async fn sweep(upstream: Rc<Upstream>) {
     loop {
         tokio::time::sleep(SWEEP).await;
         upstream.sweep();
-    }
-}
-
-async fn connection(socket: StdStream, worker: Worker, mut stop: watch::Receiver<Stop>) {
-    let socket = TcpStream::from_std(socket).and_then(|socket| {
-        socket.set_nodelay(true)?;
-        Ok(socket)
-    });
-    let Ok(socket) = socket else { return };
-    let limits = worker.router.table().config.limits.clone();
-    let header = Duration::from_millis(limits.header_ms);
-    let closer = worker.closer.clone();
-    let socket = Patient::new(socket, Duration::from_millis(limits.idle_ms), closer.clone());
-    let service = service_fn(move |request| {
-        let worker = worker.clone();
-        async move { Ok::<_, Infallible>(phases::respond(&worker, request).await) }
-    });
-    let serving = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header)
-        .serve_connection(TokioIo::new(socket), service);
-    let mut serving = pin!(serving);
-    let mut closing = *stop.borrow() != Stop::Run;
-    if closing {
-        serving.as_mut().graceful_shutdown();
-    }
-    loop {
-        tokio::select! {
-            // An error is the client's: it left, took nothing in, or spoke no HTTP.
-            _ = serving.as_mut() => return,
-            () = closer.closed() => serving.as_mut().graceful_shutdown(),
-            _ = stop.changed(), if !closing => {
-                closing = true;
-                serving.as_mut().graceful_shutdown();
-            }
-        }
     }
 }

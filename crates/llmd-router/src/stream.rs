@@ -56,7 +56,7 @@ pub(crate) fn json(status: StatusCode, object: String) -> Response<Reply> {
 pub(crate) fn error(failure: &Failure) -> Response<Reply> {
     let mut response = json(failure.status(), failure.object());
     let headers = response.headers_mut();
-    if failure.kind == Kind::NoEndpoint {
+    if failure.status() == StatusCode::SERVICE_UNAVAILABLE {
         headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
     if let Some(allowed) = failure.allow {

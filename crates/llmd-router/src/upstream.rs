@@ -8,6 +8,7 @@
 use crate::endpoint::Endpoint;
 use crate::error::{Failure, Kind};
 use crate::tasks::{self, Owned};
+use crate::tls;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -150,21 +151,26 @@ impl Upstream {
 
 async fn open(endpoint: &Endpoint, limit: Duration) -> Result<Connection, Failure> {
     let known = &endpoint.known;
-    let unreachable = |reason: String| {
-        endpoint.set_reachable(false);
+    let opened = tokio::time::timeout(limit, connect(endpoint)).await;
+    let opened =
+        opened.unwrap_or_else(|_| Err(format!("no connection within {} ms", limit.as_millis())));
+    endpoint.set_unreachable(opened.as_ref().err().cloned());
+    opened.map_err(|reason| {
         let text = format!("endpoint {} cannot be reached: {reason}", known.name);
         Failure::new(Kind::Unreachable, text)
-    };
-    let connecting = TcpStream::connect((known.address.as_str(), known.port));
-    let socket = tokio::time::timeout(limit, connecting)
-        .await
-        .map_err(|_| unreachable(format!("no connection within {} ms", limit.as_millis())))?
-        .and_then(|socket| socket.set_nodelay(true).map(|()| socket))
-        .map_err(|error| unreachable(error.to_string()))?;
-    let (sender, driver) = http1::handshake(TokioIo::new(socket))
-        .await
-        .map_err(|error| unreachable(error.to_string()))?;
-    endpoint.set_reachable(true);
+    })
+}
+
+/// A new connection, after a handshake where the endpoint has TLS; the error says why not.
+async fn connect(endpoint: &Endpoint) -> Result<Connection, String> {
+    let known = &endpoint.known;
+    let socket = TcpStream::connect((known.address.as_str(), known.port)).await;
+    let socket = socket.and_then(|socket| socket.set_nodelay(true).map(|()| socket));
+    let socket = socket.map_err(|error| error.to_string())?;
+    let socket = tls::dial(endpoint.dial.as_ref(), &known.address, socket).await;
+    let socket = socket.map_err(|error| format!("TLS: {error}"))?;
+    let handshake = http1::handshake(TokioIo::new(socket)).await;
+    let (sender, driver) = handshake.map_err(|error| error.to_string())?;
     // Its error reaches whoever waits for the answer; there is nobody else to tell.
     let task = async move { drop(driver.await) };
     Ok(Connection { sender, _task: tasks::Owned::spawn(task) })

@@ -20,6 +20,7 @@ pub(super) fn document(router: &Router) -> Value {
         "draining": router.draining(),
         "openRequests": router.open(),
         "config": {"loadedAt": rfc3339(loaded), "error": router.config_error()},
+        "certificates": {"problems": table.tls.problems()},
         "models": models,
     })
 }
@@ -79,6 +80,7 @@ fn endpoint(endpoint: &Endpoint, sched: Option<&EndpointStatus>) -> Value {
         "role": known.role,
         "simulated": variant.simulated,
         "state": state(endpoint, sched),
+        "unreachable": endpoint.unreachable(),
         "profile": if sched.is_some_and(|sched| sched.profile_known) { "known" } else { "neutral" },
         "inflightRequests": sched.map_or(0, |sched| sched.inflight_requests),
         "inflightTokens": sched.map_or(0, |sched| sched.inflight_tokens),
@@ -101,7 +103,7 @@ fn state(endpoint: &Endpoint, sched: Option<&EndpointStatus>) -> &'static str {
     match (endpoint.known.state, sched.map(|sched| sched.state)) {
         (Lifecycle::Starting, _) => "starting",
         (Lifecycle::Draining, _) | (_, Some(EndpointState::Draining)) => "draining",
-        _ if !endpoint.reachable() => "down",
+        _ if endpoint.unreachable().is_some() => "down",
         _ => "ready",
     }
 }

@@ -1,6 +1,6 @@
 //! What a well-formed configuration can still have wrong: each rule once, all of them told.
 
-use super::{Config, Model, Source};
+use super::{Config, EndpointTls, Model, Source};
 use std::collections::HashSet;
 
 /// All problems, each with its path.
@@ -38,6 +38,8 @@ fn positive(config: &Config, out: &mut Vec<String>) {
     let values = [
         ("limits.bodyBytes", limits.body_bytes),
         ("limits.headerMs", limits.header_ms),
+        ("limits.keepAliveMs", limits.keep_alive_ms),
+        ("limits.connections", limits.connections),
         ("limits.connectMs", limits.connect_ms),
         ("limits.firstByteMs", limits.first_byte_ms),
         ("limits.idleMs", limits.idle_ms),
@@ -63,6 +65,9 @@ fn check_model(model: &Model, place: &str, out: &mut Vec<String>) {
         if variant.served_name.as_deref() == Some("") {
             out.push(format!("{place}.servedName: is empty; leave it out or give a name"));
         }
+        if let Some(tls) = &variant.tls {
+            check_tls(tls, &place, out);
+        }
         if let Some(Err(error)) = variant.facts.as_ref().map(llmd_types::ReplicaFacts::check) {
             out.push(format!("{place}.facts.{error}"));
         }
@@ -75,6 +80,9 @@ fn check_model(model: &Model, place: &str, out: &mut Vec<String>) {
             let place = format!("{place}.endpoints[{index}]");
             if endpoint.name.is_empty() || !endpoints.insert(endpoint.name.as_str()) {
                 out.push(format!("{place}.name: {:?} is empty or there twice", endpoint.name));
+            }
+            if let Some(tls) = &endpoint.tls {
+                check_tls(tls, &place, out);
             }
             if endpoint.address.is_empty() || endpoint.port == 0 {
                 out.push(format!("{place}: needs an address and a port above 0"));
@@ -93,4 +101,14 @@ fn known(variants: &HashSet<&str>) -> String {
     let mut names: Vec<_> = variants.iter().copied().collect();
     names.sort_unstable();
     format!("{names:?}")
+}
+
+fn check_tls(tls: &EndpointTls, place: &str, out: &mut Vec<String>) {
+    if tls.cert_file.is_some() != tls.key_file.is_some() {
+        out.push(format!("{place}.tls: certFile and keyFile need each other"));
+    }
+    let name = tls.server_name.as_deref();
+    if name.is_some_and(|name| rustls::pki_types::ServerName::try_from(name).is_err()) {
+        out.push(format!("{place}.tls.serverName: {name:?} is no host name and no IP address"));
+    }
 }

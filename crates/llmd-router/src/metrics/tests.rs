@@ -17,7 +17,7 @@ fn filled() -> String {
     let label = EndpointLabel { model: "chat".into(), endpoint: "e".into(), variant: "v".into() };
     metrics.scrape_failed(&label);
     let gauges = EndpointGauges { inflight_requests: 2, running: Some(1.5), ..Default::default() };
-    metrics.page(3, &[(label, gauges)])
+    metrics.page(3, 1, &[(label, gauges)])
 }
 
 #[test]
@@ -41,10 +41,10 @@ fn a_page_is_in_the_format_that_prometheus_tools_read() {
 fn an_endpoint_that_left_is_gone_from_the_next_page() {
     let metrics = Metrics::new();
     let label = EndpointLabel { model: "m".into(), endpoint: "e".into(), variant: String::new() };
-    let before = metrics.page(0, &[(label.clone(), EndpointGauges::default())]);
+    let before = metrics.page(0, 0, &[(label.clone(), EndpointGauges::default())]);
     metrics.scrape_failed(&label);
     metrics.forget(&label);
-    let after = metrics.page(0, &[]);
+    let after = metrics.page(0, 0, &[]);
     assert!(before.contains("endpoint=\"e\""));
     assert!(!after.contains("endpoint=\"e\""));
 }

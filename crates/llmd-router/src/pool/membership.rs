@@ -4,10 +4,11 @@
 //! that moved to another address, or whose variant changed, keeps its place in the scheduler
 //! (and with it the load of requests that still run) and is a new connection target.
 
-use super::{Member, Pool, State, pool_config, variants};
+use super::{Member, Pool, State, dials, pool_config, variants};
 use crate::config::{Config, Model};
 use crate::endpoint::{Endpoint, Variant};
 use crate::metrics::EndpointLabel;
+use crate::tls::Tls;
 use llmd_discovery::{Snapshot, State as Lifecycle};
 use llmd_sched::{Action, EndpointFacts, EndpointIndex, Event};
 use std::collections::HashSet;
@@ -48,9 +49,10 @@ pub(crate) async fn follow(pool: Arc<Pool>, mut snapshots: watch::Receiver<Snaps
 
 impl Pool {
     /// Takes over a new configuration of the same model; the scheduler keeps what it knows.
-    pub(crate) fn configure(&self, model: Arc<Model>, config: &Config) {
+    pub(crate) fn configure(&self, model: Arc<Model>, config: &Config, tls: &Tls) {
         let mut state = self.lock();
-        state.variants = variants(&model, &self.all_metrics);
+        state.variants = variants(&model, tls, &self.all_metrics);
+        state.dials = dials(&model, tls);
         self.step(&mut state, Event::Config(pool_config(&model, config)));
         state.model = model;
         let last = std::mem::take(&mut state.last);
@@ -81,9 +83,12 @@ impl Pool {
 
     fn apply_one(&self, state: &mut State, known: &llmd_discovery::Endpoint) {
         let variant = variant_of(state, known);
+        let dial = state.dials.get(&known.name).or(variant.dial.as_ref()).cloned();
         let old = state.members.get(&known.name).cloned();
         let same = |member: &Member| {
-            member.endpoint.known == *known && same_variant(&member.endpoint.variant, &variant)
+            member.endpoint.known == *known
+                && member.endpoint.dial == dial
+                && same_variant(&member.endpoint.variant, &variant)
         };
         if old.as_ref().is_some_and(same) {
             return;
@@ -92,7 +97,7 @@ impl Pool {
             let before = &member.endpoint.known;
             before.address != known.address || before.port != known.port
         };
-        let endpoint = Arc::new(Endpoint::new(known.clone(), variant));
+        let endpoint = Arc::new(Endpoint::new(known.clone(), variant, dial));
         let mut index = old.as_ref().and_then(|member| member.index);
         match (known.state, index) {
             (Lifecycle::Ready, _) => {

@@ -34,6 +34,7 @@ mod metrics;
 mod patience;
 mod phases;
 mod pool;
+mod process;
 mod receive;
 mod reload;
 mod router;

@@ -5,6 +5,7 @@
 //! where requests pass, so that none is looked up on the way. Gauges are set when a page is
 //! asked for, from the scheduler's own state: there is no second count that could drift.
 
+use crate::process;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -238,6 +239,10 @@ impl Metrics {
         let help = "Streams that ended with an error event";
         r.register("stream_errors", help, self.stream_errors.clone());
         r.register("picks", "Attempts placed on a variant", self.picks.clone());
+        // Shown at zero from the start: of a counter that is born at 1 no increase is seen.
+        for result in ["applied", "refused"] {
+            self.reloads.get_or_create(&ResultLabel { result }).inc_by(0);
+        }
         let help = "Configurations that were taken over or refused";
         r.register("config_reloads", help, self.reloads.clone());
         let help = "Spans that were made and not delivered";
@@ -321,6 +326,11 @@ impl Metrics {
         }
     }
 
+    /// An endpoint is there: what is counted of it begins at zero.
+    pub(crate) fn expect(&self, endpoint: &EndpointLabel) {
+        self.scrape_failures.get_or_create(endpoint).inc_by(0);
+    }
+
     /// A reading failed.
     pub(crate) fn scrape_failed(&self, endpoint: &EndpointLabel) {
         self.scrape_failures.get_or_create(endpoint).inc();
@@ -357,7 +367,7 @@ impl Metrics {
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
-        classic(&text)
+        classic(&text) + &process::page()
     }
 }
 

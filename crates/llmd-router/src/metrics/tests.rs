@@ -37,6 +37,22 @@ fn a_page_is_in_the_format_that_prometheus_tools_read() {
     assert!(!page.contains("reported_waiting{"), "a signal that was not given is not shown");
 }
 
+/// Of a counter that is born at 1, no increase is seen.
+#[test]
+fn rare_events_are_counted_from_zero() {
+    let metrics = Metrics::new();
+    let label = EndpointLabel { model: "m".into(), endpoint: "e".into(), variant: String::new() };
+    metrics.expect(&label);
+    let page = metrics.page(0, &[]);
+    for line in [
+        "llmd_router_config_reloads_total{result=\"applied\"} 0\n",
+        "llmd_router_config_reloads_total{result=\"refused\"} 0\n",
+        "llmd_router_scrape_failures_total{model=\"m\",endpoint=\"e\",variant=\"\"} 0\n",
+    ] {
+        assert!(page.contains(line), "{page}");
+    }
+}
+
 #[test]
 fn an_endpoint_that_left_is_gone_from_the_next_page() {
     let metrics = Metrics::new();

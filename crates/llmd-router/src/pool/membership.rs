@@ -144,6 +144,7 @@ impl Pool {
             state.slots.resize(place + 1, None);
         }
         state.slots[place] = Some(Arc::clone(endpoint));
+        self.all_metrics.expect(&label(&self.name, endpoint));
         Some(index)
     }
 

@@ -39,6 +39,11 @@ def total(metric: str, by: str, narrowed: str) -> str:
     return f"sum by ({by}) (rate(llmd_router_{metric}_total{{{narrowed}}}[$__rate_interval]))"
 
 
+def grown(metric: str, by: str) -> str:
+    """By how much a counter of the router grew, for what is rare."""
+    return f"sum by ({by}) (increase(llmd_router_{metric}_total{{{ROUTER}}}[$__rate_interval]))"
+
+
 def gauge(metric: str, by: str, narrowed: str = VARIANT) -> str:
     """The sum of a gauge."""
     return f"sum by ({by}) (llmd_router_{metric}{{{narrowed}}})"
@@ -191,13 +196,24 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     ),
     "Routers": (
         Panel(
-            "Configuration", "short",
-            ((
-                "sum by (instance, result) "
-                f"(increase(llmd_router_config_reloads_total{{{ROUTER}}}[$__rate_interval]))",
-                "{{instance}} {{result}}",
-            ),),
-            "Reloads; what is refused leaves the old configuration in force.",
+            "Connections of clients", "short",
+            (
+                (gauge("connections", "instance", ROUTER), "{{instance}}"),
+                (grown("connections_refused", "instance"), "{{instance}} beyond the limit"),
+                (grown("tls_handshake_failures", "instance"), "{{instance}} failed handshakes"),
+            ),
+            "Open ones, and those that came to nothing since the last reading or so.",
+        ),
+        Panel(
+            "Configuration and certificates", "short",
+            (
+                (grown("config_reloads", "instance, result"), "{{instance}} {{result}}"),
+                (
+                    grown("certificate_reloads", "instance, result"),
+                    "{{instance}} certificates {{result}}",
+                ),
+            ),
+            "Reloads; what is refused leaves the old one in force.",
         ),
         Panel(
             "Spans not delivered", "reqps",

@@ -242,6 +242,7 @@ impl Metrics {
         // Shown at zero from the start: of a counter that is born at 1 no increase is seen.
         for result in ["applied", "refused"] {
             self.reloads.get_or_create(&ResultLabel { result }).inc_by(0);
+            self.tls_reloads.get_or_create(&ResultLabel { result }).inc_by(0);
         }
         let help = "Configurations that were taken over or refused";
         r.register("config_reloads", help, self.reloads.clone());

@@ -47,6 +47,7 @@ fn rare_events_are_counted_from_zero() {
     for line in [
         "llmd_router_config_reloads_total{result=\"applied\"} 0\n",
         "llmd_router_config_reloads_total{result=\"refused\"} 0\n",
+        "llmd_router_certificate_reloads_total{result=\"applied\"} 0\n",
         "llmd_router_scrape_failures_total{model=\"m\",endpoint=\"e\",variant=\"\"} 0\n",
     ] {
         assert!(page.contains(line), "{page}");

@@ -43,7 +43,7 @@ fn rare_events_are_counted_from_zero() {
     let metrics = Metrics::new();
     let label = EndpointLabel { model: "m".into(), endpoint: "e".into(), variant: String::new() };
     metrics.expect(&label);
-    let page = metrics.page(0, &[]);
+    let page = metrics.page(0, 0, &[]);
     for line in [
         "llmd_router_config_reloads_total{result=\"applied\"} 0\n",
         "llmd_router_config_reloads_total{result=\"refused\"} 0\n",

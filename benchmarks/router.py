@@ -92,8 +92,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--only", default="", help="subjects by name, with commas between")
     parser.add_argument("--workloads", default="", help="workloads by name, with commas between")
+    parser.add_argument("--programs", type=Path, help="a folder of them; else they are built")
     parser.add_argument("--soak", type=int, help="only that many requests through our router")
-    parser.add_argument("--router", type=Path, help="another build of the router, beside ours")
+    parser.add_argument(
+        "--router", type=Path, action="append", default=[], help="another build, beside ours"
+    )
     parser.add_argument("--profile", type=Path, help="a folder for profiles of our router")
     return parser.parse_args()
 
@@ -123,13 +126,13 @@ def at_rest(
 def main() -> None:
     """Measures and tells."""
     asked = arguments()
-    programs = built()
+    programs = asked.programs or built()
     effort = Effort.quick() if asked.quick else Effort.full()
     if asked.rounds:
         effort = Effort(effort.seconds, effort.tokens, asked.rounds)
     known = subjects(programs / "llmd-router")
-    if asked.router:
-        known.insert(1, Subject("other build", "ours", known[0].command, asked.router))
+    for other in asked.router:
+        known.append(Subject(other.name, "ours", known[0].command, other))
     wanted, workloads = picked(asked.only, known), picked(asked.workloads, list(WORKLOADS))
     ends = Ends(programs / "llmd-bench", OTHER_CORE)
     with tempfile.TemporaryDirectory() as top, ExitStack() as stack:

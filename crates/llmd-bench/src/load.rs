@@ -129,6 +129,8 @@ async fn tick(shared: Rc<Shared>, rate: f64) {
 async fn connection(shared: Rc<Shared>) {
     while !shared.over.get() {
         if let Err(error) = requests(&shared).await {
+            // One that could not even be sent is counted too, or a load would never end.
+            shared.begun.set(shared.begun.get() + 1);
             shared.answers.borrow_mut().bad(&error);
             sleep(Duration::from_millis(10)).await;
         }

@@ -17,16 +17,16 @@ pub(crate) const SIMULATED: HeaderName = HeaderName::from_static("x-llmd-ctl-sim
 const MAX_ID: usize = 128;
 
 /// Meant for one connection (RFC 9110, 7.6.1).
-const HOP_BY_HOP: [&str; 9] = [
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
+const HOP_BY_HOP: [HeaderName; 9] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-connection"),
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
 ];
 
 /// What proves who a client is; an engine has no business with it. Gateways and clouds invent
@@ -89,7 +89,7 @@ pub(crate) fn upstream(client: &HeaderMap, id: &HeaderValue, passthrough: bool) 
     let named = named_by_connection(client);
     for (name, value) in client {
         let text = name.as_str();
-        let dropped = HOP_BY_HOP.contains(&text)
+        let dropped = HOP_BY_HOP.contains(name)
             || OWN.contains(&text)
             || (!passthrough && is_credential(text))
             || named.iter().any(|other| other == text);
@@ -113,7 +113,7 @@ pub(crate) fn downstream(answer: &mut HeaderMap) {
     for name in named_by_connection(answer) {
         answer.remove(name);
     }
-    for name in HOP_BY_HOP {
+    for name in &HOP_BY_HOP {
         answer.remove(name);
     }
     answer.remove(REQUEST_ID);

@@ -32,7 +32,19 @@ impl Ids {
 
     /// A name for it, unique among all routers.
     pub(crate) fn name(&self, number: RequestId) -> HeaderValue {
-        let name = format!("llmd-{:016x}{:08x}", self.process, number.0);
+        let mut name = Vec::with_capacity(37);
+        name.extend_from_slice(b"llmd-");
+        hex(&mut name, &self.process.to_be_bytes());
+        hex(&mut name, &number.0.to_be_bytes());
         HeaderValue::try_from(name).unwrap_or_else(|_| HeaderValue::from_static("llmd"))
+    }
+}
+
+/// Appends bytes as hexadecimal digits.
+pub(crate) fn hex(text: &mut Vec<u8>, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in bytes {
+        text.push(DIGITS[usize::from(byte >> 4)]);
+        text.push(DIGITS[usize::from(byte & 15)]);
     }
 }

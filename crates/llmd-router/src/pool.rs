@@ -24,6 +24,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::Notify;
 
+/// Pieces of the prefix index that a request tells at once: enough for the longest prompt. What
+/// is left then is others' and done by the pool's own task.
+const SENT_PIECES: u32 = 16;
+
 /// A choice, with the endpoint that its number stands for.
 #[derive(Clone, Debug)]
 pub(crate) struct Picked {
@@ -158,9 +162,21 @@ impl Pool {
         picked(&state, &actions)
     }
 
-    /// The attempt is on its way to the endpoint.
+    /// The attempt is on its way to the endpoint. What the prefix index has to be told of it is
+    /// done here, piece by piece with the lock free in between: handing it to the pool's own task
+    /// would cost a switch of threads for every prompt longer than a piece.
     pub(crate) fn sent(&self, request: RequestId) {
-        self.tell(Event::Sent(request));
+        let mut event = Event::Sent(request);
+        for _ in 0..SENT_PIECES {
+            let state = &mut *self.lock();
+            step(&mut state.sched, event, self.now(), &mut state.rng);
+            if !state.sched.has_index_work() {
+                return;
+            }
+            event = Event::Timer;
+        }
+        let mut state = self.lock();
+        self.step(&mut state, Event::Timer);
     }
 
     /// The first byte of a streamed answer came.

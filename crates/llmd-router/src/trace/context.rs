@@ -1,5 +1,6 @@
 //! W3C trace context: the `traceparent` header, read and written.
 
+use crate::ids::hex;
 use http::HeaderValue;
 use opentelemetry::trace::{SpanContext, SpanId, TraceId};
 
@@ -45,8 +46,15 @@ pub(super) fn traceparent(context: &SpanContext) -> Option<HeaderValue> {
     text(context.trace_id(), context.span_id(), context.is_sampled())
 }
 
+/// Written by hand: every request has one, and the formatter takes ten times as long.
 fn text(trace: TraceId, span: SpanId, sampled: bool) -> Option<HeaderValue> {
-    HeaderValue::try_from(format!("00-{trace:032x}-{span:016x}-{:02x}", u8::from(sampled))).ok()
+    let mut text = Vec::with_capacity(55);
+    text.extend_from_slice(b"00-");
+    hex(&mut text, &trace.to_bytes());
+    text.push(b'-');
+    hex(&mut text, &span.to_bytes());
+    text.extend_from_slice(if sampled { b"-01" } else { b"-00" });
+    HeaderValue::try_from(text).ok()
 }
 
 #[cfg(test)]

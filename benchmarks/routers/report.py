@@ -13,6 +13,8 @@ from benchmarks.routers.subject import ROOT, Subject
 from benchmarks.routers.table import Runs
 from benchmarks.routers.workload import WORKLOADS, Effort
 
+NOTES = Path(__file__).with_name("notes.md")
+
 
 def text(
     runs: Runs,
@@ -37,6 +39,7 @@ def text(
         parts.append("Absent: " + "; ".join(f"{name}: {why}" for name, why in absent.items()) + ".")
     wrong = table.problems(runs)
     parts.append("\n".join(wrong) if wrong else "Every request was answered whole, in every run.")
+    parts.append(NOTES.read_text().strip())
     return "\n\n".join(parts) + "\n"
 
 

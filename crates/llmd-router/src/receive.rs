@@ -4,6 +4,7 @@ use crate::error::{Failure, Kind};
 use crate::flight::Flight;
 use bytes::{Bytes, BytesMut};
 use http::{header, request};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::time::Duration;
@@ -24,8 +25,6 @@ pub(crate) async fn body(
         return Err(too_large(limits.body_bytes));
     }
     let reserve = announced.unwrap_or(0).min(RESERVE_MAX);
-    // A body that comes in one piece is passed on as it is.
-    let mut only = Bytes::new();
     let mut body = BytesMut::new();
     let pause = Duration::from_millis(limits.header_ms);
     loop {
@@ -34,22 +33,19 @@ pub(crate) async fn body(
             let message = format!("no more of the body came within {} ms", wait.as_millis());
             Failure::new(Kind::SlowBody, message)
         })?;
-        let Some(frame) = frame else {
-            return Ok(if body.is_empty() { only } else { body.freeze() });
-        };
+        let Some(frame) = frame else { return Ok(body.freeze()) };
         let frame =
             frame.map_err(|error| Failure::bad_request(format!("the body broke off: {error}")))?;
         let Ok(piece) = frame.into_data() else { continue };
-        if (only.len().max(body.len()) + piece.len()) as u64 > limits.body_bytes {
+        if (body.len() + piece.len()) as u64 > limits.body_bytes {
             return Err(too_large(limits.body_bytes));
         }
-        if only.is_empty() {
-            only = piece;
-            continue;
-        }
         if body.is_empty() {
+            if incoming.is_end_stream() {
+                // It came in one piece, as short ones do: it is passed on as it is.
+                return Ok(piece);
+            }
             body.reserve(usize::try_from(reserve).unwrap_or(0));
-            body.extend_from_slice(&only);
         }
         body.extend_from_slice(&piece);
     }

@@ -193,6 +193,28 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ((total("scrape_failures", BY_ENDPOINT, VARIANT), ENDPOINT),),
             "Readings of an engine's metrics.",
         ),
+        Panel(
+            "Out, or placed with less than there should be", "short",
+            (
+                (largest("endpoint_out", BY_ENDPOINT), f"{ENDPOINT} out"),
+                (largest("endpoint_degraded", BY_ENDPOINT), f"{ENDPOINT} degraded"),
+                (largest("breaker_state", BY_ENDPOINT), f"{ENDPOINT} breaker"),
+            ),
+            "1: it is so, as any router sees it. Breaker 1: half-open, 2: open. Status says why.",
+        ),
+        Panel(
+            "Endpoints that went out", "reqps",
+            ((total("ejections", f"{BY_ENDPOINT}, reason", VARIANT), ENDPOINT + " {{reason}}"),),
+            "By reason: unreachable, failures in a row, share of failures, checks.",
+        ),
+        Panel(
+            "Retry budget", "short",
+            (
+                (gauge("retry_budget", "model", MODEL), "{{model}} left"),
+                (total("retries_refused", "model", MODEL), "{{model}} refused/s"),
+            ),
+            "Retries that may still be paid for, and those that could not be.",
+        ),
     ),
     "Routers": (
         Panel(

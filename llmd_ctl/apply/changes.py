@@ -103,7 +103,7 @@ def _fleet_changes(old: Plan | None, new: Plan) -> Iterator[Change]:
     before, after = old.to_json(), new.to_json()
     reasons = tuple(
         reason
-        for name in ("simulate", "traces")
+        for name in ("simulate", "traces", "resilience")
         for reason in _differences(before[name], after[name], name)
     )
     if reasons:

@@ -18,7 +18,7 @@ from llmd_ctl.apply.supervisor import Supervisor
 from llmd_ctl.errors import Problem
 from llmd_ctl.plan import Plan, PlannedModel, PlannedVariant
 from llmd_ctl.render import external_name
-from llmd_ctl.router.answer import RouterStatus
+from llmd_ctl.router.answer import EndpointHealth, RouterStatus
 
 Json = dict[str, Any]
 
@@ -37,6 +37,7 @@ class ReplicaStatus:
     router_state: str | None
     inflight: int | None
     degraded: tuple[str, ...] = ()
+    health: EndpointHealth | None = None
 
     def to_json(self) -> Json:
         """The published form."""
@@ -51,6 +52,7 @@ class ReplicaStatus:
             "routerState": self.router_state,
             "inflight": self.inflight,
             "degraded": list(self.degraded),
+            "health": self.health.to_json() if self.health else None,
         }
 
 
@@ -264,6 +266,7 @@ class _Look:
             router_state=seen.state if seen else None,
             inflight=seen.inflight if seen else None,
             degraded=seen.degraded if seen else (),
+            health=seen.health if seen else None,
         )
 
     def _external(self, model: PlannedModel, variant: PlannedVariant) -> ReplicaStatus:
@@ -281,4 +284,5 @@ class _Look:
             router_state=seen.state if seen else None,
             inflight=seen.inflight if seen else None,
             degraded=seen.degraded if seen else (),
+            health=seen.health if seen else None,
         )

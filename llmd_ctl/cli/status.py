@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from llmd_ctl.apply import FleetStatus
+    from llmd_ctl.apply.status import ReplicaStatus
 
 WATCH_SECONDS = 1.0
 STATE_STYLE = {"ready": "green", "starting": "yellow", "draining": "yellow", "backoff": "red"}
@@ -105,6 +106,13 @@ def _write(found: list[FleetStatus], form: Format, *, alone: bool) -> None:
         door.note("No fleet is applied on this machine.")
 
 
+def shown_state(replica: ReplicaStatus) -> str:
+    """What counts for users: a process that runs well and that the router believes ill is out."""
+    if replica.state == "ready" and replica.router_state is not None:
+        return replica.router_state
+    return replica.state
+
+
 def status_view(found: FleetStatus) -> Iterator[RenderableType]:
     """One fleet for people: a headline and a row for each replica."""
     from rich import box
@@ -135,10 +143,11 @@ def status_view(found: FleetStatus) -> Iterator[RenderableType]:
             head = (model.name, variant.name, variant.accelerator, engine, ready)
             for number, one in enumerate(variant.replicas):
                 shown = head if number == 0 else ("",) * len(head)
-                style = STATE_STYLE.get(one.state, "red")
+                state = shown_state(one)
+                style = STATE_STYLE.get(state, "red")
                 inflight = "-" if one.inflight is None else str(one.inflight)
                 reason = "; ".join([*filter(None, [one.reason]), *one.degraded])
-                table.add_row(*shown, one.endpoint, Text(one.state, style=style), inflight, reason)
+                table.add_row(*shown, one.endpoint, Text(state, style=style), inflight, reason)
             if not variant.replicas:
                 table.add_row(*head, "-", "-", "-", "")
     if table.row_count:

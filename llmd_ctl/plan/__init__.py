@@ -40,6 +40,7 @@ from llmd_ctl.plan.records import (
     Traces,
     Workload,
 )
+from llmd_ctl.plan.resilience import Resilience
 
 __all__ = [
     "CONFIG",
@@ -56,6 +57,7 @@ __all__ = [
     "Plan",
     "PlannedModel",
     "PlannedVariant",
+    "Resilience",
     "Setting",
     "Simulate",
     "Slo",

@@ -17,6 +17,7 @@ from llmd_ctl.plan.records import (
     Traces,
 )
 from llmd_ctl.plan.report import Path, Report
+from llmd_ctl.plan.resilience import taken_over
 from llmd_ctl.plan.scene import Scene
 from llmd_ctl.plan.service import check_routing, promise
 from llmd_ctl.plan.stock import Placed, Stock
@@ -55,6 +56,7 @@ def plan(loaded: LoadedFleet, catalog: Catalog, observed: Observed, simulate: fl
         warnings=report.warnings,
         idle=stock.idle(placed),
         traces=_traces(fleet.spec.observability),
+        resilience=taken_over(fleet.spec.router.resilience),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 from llmd_ctl.errors import Problem, SpecInvalid
 from llmd_ctl.plan.check import impossible
 from llmd_ctl.plan.codec import from_json, to_json
+from llmd_ctl.plan.resilience import Resilience
 
 SCHEMA = "llmd-ctl/plan/v1"
 
@@ -215,6 +216,7 @@ class Plan:
     warnings: tuple[Problem, ...] = ()
     idle: tuple[Idle, ...] = ()
     traces: Traces | None = None
+    resilience: Resilience = field(default_factory=Resilience)
 
     def to_json(self) -> dict[str, Any]:
         """Return the published form; `json.dumps` of it is byte-stable."""

@@ -64,6 +64,7 @@ def render_router(
         admin_key_file=layout.admin_key,
         models=tuple(_model(model, layout) for model in _with_leaving(plan, leaving)),
         traces=_traces(plan),
+        **_resilience(plan),
     )
     body = yaml.dump(
         config.to_document(),
@@ -121,6 +122,25 @@ def _traces(plan: Plan) -> TraceConfig | None:
     if plan.traces is None:
         return None
     return TraceConfig(plan.traces.otlp, plan.traces.protocol, plan.traces.sample_ratio)
+
+
+def _resilience(plan: Plan) -> dict[str, Any]:
+    """The sections that the fleet says anything of. The plan has router.yaml's own keys."""
+    resilience = _without_nothing(plan.resilience.to_json())
+    return {
+        "limits": resilience.pop("limits", None),
+        "retry": resilience.pop("retry", None),
+        "resilience": resilience or None,
+    }
+
+
+def _without_nothing(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Without keys that hold nothing, and maps that hold none."""
+    kept = {
+        key: _without_nothing(value) if isinstance(value, Mapping) else value
+        for key, value in document.items()
+    }
+    return {key: value for key, value in kept.items() if value is not None and value != {}}
 
 
 def _variant(variant: PlannedVariant) -> VariantConfig:

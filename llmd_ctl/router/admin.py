@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from llmd_ctl.router.answer import Answer, EndpointStatus, PoolStatus, RouterStatus
+from llmd_ctl.router.answer import Answer, EndpointHealth, EndpointStatus, PoolStatus, RouterStatus
 
 Json = dict[str, Any]
 STATUS_SECONDS = 2.0
@@ -88,11 +88,24 @@ def _parse_status(document: Json) -> RouterStatus:
                 item["state"],
                 int(item["inflightRequests"]),
                 tuple(item.get("degraded", ())),
+                _parse_health(item.get("health")),
             )
             for item in model["endpoints"]
         }
         pools[model["name"]] = PoolStatus(model["name"], model["scheduler"], endpoints)
     return RouterStatus(bool(document["ready"]), document["config"].get("error"), pools)
+
+
+def _parse_health(document: Json | None) -> EndpointHealth | None:
+    if document is None:
+        return None
+    out_for = document["outForMs"]
+    return EndpointHealth(
+        str(document["state"]),
+        document["why"],
+        None if out_for is None else int(out_for),
+        str(document["check"]),
+    )
 
 
 def _object(response: httpx.Response) -> Json:

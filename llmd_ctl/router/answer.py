@@ -7,6 +7,30 @@ on must not load a client.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class EndpointHealth:
+    """Whether an endpoint takes part in picks: `in`, `slow start`, `on trial` or `out`.
+
+    `why` and `out_for_ms` are of one that is out or on trial; `check` is what the last active check
+    said: passed, failed, no check (it has no such path), not yet, or off.
+    """
+
+    state: str
+    why: str | None
+    out_for_ms: int | None
+    check: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The published form."""
+        return {
+            "state": self.state,
+            "why": self.why,
+            "outForMs": self.out_for_ms,
+            "check": self.check,
+        }
 
 
 @dataclass(frozen=True)
@@ -14,12 +38,14 @@ class EndpointStatus:
     """One endpoint as the router sees it. `inflight` is its own exact count of open requests.
 
     `degraded` says what it lacks to place requests well there, such as a fresh report of load.
+    `health` is None for one that gets no requests yet.
     """
 
     name: str
     state: str
     inflight: int
     degraded: tuple[str, ...] = ()
+    health: EndpointHealth | None = None
 
 
 @dataclass(frozen=True)

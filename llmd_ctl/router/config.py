@@ -161,6 +161,9 @@ class RouterConfig:
     admin_key_file: str
     models: tuple[ModelConfig, ...]
     traces: TraceConfig | None = None
+    limits: Json | None = None
+    retry: Json | None = None
+    resilience: Json | None = None
 
     def to_document(self) -> Json:
         """The whole document, in the order people read it."""
@@ -170,6 +173,9 @@ class RouterConfig:
                 "fleet": self.fleet,
                 "listen": {"data": self.data, "admin": self.admin},
                 "adminKeyFile": self.admin_key_file,
+                "limits": self.limits,
+                "retry": self.retry,
+                "resilience": self.resilience,
                 "traces": self.traces.to_document() if self.traces else None,
                 "models": [model.to_document() for model in self.models],
             }

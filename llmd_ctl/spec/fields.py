@@ -30,6 +30,10 @@ MICROSECONDS = {"us": 1, "ms": 1_000, "s": 1_000_000}
 LONGEST_US = 86_400 * 1_000_000
 LONGEST_HOST = 253  # of a name in the DNS
 HOST = re.compile(r"[A-Za-z0-9:](?:[A-Za-z0-9.:-]*[A-Za-z0-9])?")
+SIZE = re.compile(r"([0-9]{1,12})(Ki|Mi|Gi)")
+BYTES = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+LARGEST_SIZE = 1 << 40
+CHECK_PATH = re.compile(r"/[A-Za-z0-9/._~!$&'()*+,;=:@%?-]{0,254}")
 LARGEST_INT = 2**63 - 1
 LARGEST_LENGTH = 2**31 - 1
 
@@ -118,6 +122,40 @@ def _duration(value: object) -> int:
     return int(microseconds)
 
 
+def _milliseconds(value: object) -> int:
+    """Return milliseconds: what the router's clock counts in."""
+    return _whole_milliseconds(_duration(value))
+
+
+def _milliseconds_or_none(value: object) -> int:
+    """Return milliseconds; 0 of any unit is none."""
+    none = isinstance(value, str) and re.fullmatch(r"0(us|ms|s)", value)
+    return 0 if none else _whole_milliseconds(_duration(value))
+
+
+def _whole_milliseconds(microseconds: int) -> int:
+    if microseconds % 1_000:
+        raise refuse("LC1044", "this duration is in whole milliseconds", "Round it to 1ms.")
+    return microseconds // 1_000
+
+
+def _size(value: object) -> int:
+    """Return bytes. A number has no unit, so it is refused."""
+    match = SIZE.fullmatch(value) if isinstance(value, str) else None
+    number = int(match[1]) * BYTES[match[2]] if match else 0
+    if not 0 < number <= LARGEST_SIZE:
+        message = "a size is from 1Ki to 1024Gi, in whole Ki, Mi or Gi"
+        raise refuse("LC1048", message, 'Write it with its unit: "64Mi".')
+    return number
+
+
+def _check_path(value: str) -> str:
+    if not CHECK_PATH.fullmatch(value):
+        message = "a path starts with / and holds no space and no #"
+        raise refuse("LC1049", message, "Write it as the engine knows it: /health.")
+    return value
+
+
 def _finite(value: float) -> float:
     if not math.isfinite(value):
         raise refuse("LC1043", "the number is not finite", "Write an ordinary number.")
@@ -192,6 +230,9 @@ ArgName = Annotated[str, AfterValidator(_arg_name)]
 ArgValue = Annotated[Scalar, PlainValidator(_arg_value)]
 RawArg = Annotated[str, AfterValidator(_raw_arg)]
 Microseconds = Annotated[int, BeforeValidator(_duration)]
+Milliseconds = Annotated[int, BeforeValidator(_milliseconds)]
+MillisecondsOrNone = Annotated[int, BeforeValidator(_milliseconds_or_none)]
+Bytes = Annotated[int, BeforeValidator(_size)]
 Price = Annotated[float, AfterValidator(_finite), Field(ge=0, le=1_000_000)]
 Ratio = Annotated[float, AfterValidator(_finite), Field(ge=0, le=1)]
 Length = Annotated[int, Field(ge=1, le=LARGEST_LENGTH)]
@@ -200,4 +241,5 @@ Revision = Annotated[str, AfterValidator(_revision)]
 EndpointUrl = Annotated[str, AfterValidator(_endpoint_url)]
 CollectorUrl = Annotated[str, AfterValidator(_collector_url)]
 ServerName = Annotated[str, AfterValidator(_server_name)]
+CheckPath = Annotated[str, AfterValidator(_check_path)]
 Text = Annotated[str, Field(min_length=1, max_length=4096)]

@@ -10,8 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, model_validator
 
 from llmd_ctl.spec.fields import (
     ArgName,
@@ -32,6 +31,8 @@ from llmd_ctl.spec.fields import (
     Text,
     refuse,
 )
+from llmd_ctl.spec.resilience import Resilience
+from llmd_ctl.spec.section import Section
 
 API_VERSION = "fleet.llmd-ctl.dev/v1alpha1"
 
@@ -40,19 +41,6 @@ Objective = Literal["latency", "cost", "balanced"]
 Scheduler = Literal["expected-finish", "round-robin", "random", "least-request", "llm-d-default"]
 EngineArgs = dict[ArgName, ArgValue]
 Degree = Annotated[int, Field(ge=1, le=1024)]
-
-
-class Section(BaseModel):
-    """A map of the fleet file: known keys only, no coercion, never changed."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        validate_by_name=True,
-        validate_by_alias=True,
-        extra="forbid",
-        frozen=True,
-        strict=True,
-    )
 
 
 class Metadata(Section):
@@ -206,6 +194,7 @@ class Router(Section):
     """The one address in front of every model."""
 
     routing: Routing = Routing()
+    resilience: Resilience = Resilience()
 
 
 class Traces(Section):

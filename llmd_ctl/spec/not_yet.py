@@ -54,7 +54,6 @@ NOT_YET: dict[str, dict[str, str]] = {
         "kind": "which router stands in front: ours or llm-d's",
         "mode": "how requests reach the router: proxy or gateway",
         "replicas": "several routers side by side",
-        "resilience": "breakers, ejection, retry budgets and time limits",
         "flowControl": "queues with priorities and fairness",
         "prefixRouting": "how requests with equal beginnings are kept together",
         "region": "where the router is",

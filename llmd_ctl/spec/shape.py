@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from llmd_ctl.spec.fleet import Fleet, Section
+from llmd_ctl.spec.fleet import Fleet
+from llmd_ctl.spec.section import Section
 
 
 @dataclass(frozen=True)

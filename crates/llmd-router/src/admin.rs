@@ -7,7 +7,7 @@ mod probe;
 mod status;
 
 use crate::error::{Failure, Kind};
-use crate::metrics::EndpointGauges;
+use crate::metrics::{EndpointGauges, PoolGauges};
 use crate::pool::label;
 use crate::router::Router;
 use crate::stream::{self, Reply};
@@ -21,6 +21,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use llmd_sched::BreakerState;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -107,14 +108,24 @@ fn not_ready(router: &Router) -> String {
 
 fn metrics(router: &Router) -> String {
     let table = router.table();
-    let mut gauges = Vec::new();
+    let (mut gauges, mut models) = (Vec::new(), Vec::new());
     for pool in &table.pools {
         let overview = pool.overview();
+        let (budget, refused) = (overview.status.retry_budget, overview.status.retries_refused);
+        models.push((&*pool.name, PoolGauges { budget, refused }));
         for (endpoint, index) in &overview.members {
             let known = overview.status.endpoints.iter().find(|known| Some(known.index) == *index);
             let Some(known) = known else { continue };
-            let reported = known.reported;
+            let (reported, health) = (known.reported, known.health);
             let values = EndpointGauges {
+                breaker: match health.breaker {
+                    BreakerState::Closed => 0,
+                    BreakerState::HalfOpen => 1,
+                    BreakerState::Open => 2,
+                },
+                out: health.out.is_some(),
+                degraded: !status::degraded(endpoint, Some(known)).is_empty(),
+                ejections: health.ejections,
                 inflight_requests: known.inflight_requests.into(),
                 inflight_tokens: known.inflight_tokens,
                 running: reported.and_then(|load| load.running).map(f64::from),
@@ -126,5 +137,5 @@ fn metrics(router: &Router) -> String {
         }
     }
     let connections = router.connections.load(Relaxed);
-    router.metrics.page(router.open(), connections, &gauges)
+    router.metrics.page(router.open(), connections, &models, &gauges)
 }

@@ -4,10 +4,14 @@
 //! refused with their path. All that is wrong with a well-formed file is told in one go. It
 //! reads that file and no other: sources and keys are opened by those who use them.
 
+mod check;
+mod resilience;
+
+pub use resilience::{Breaker, Checks, Ejection, Resilience, Retry};
+
 use crate::error::ConfigError;
 use llmd_types::{Objective, ReplicaFacts, Slo};
 use serde::Deserialize;
-
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,6 +37,9 @@ pub struct Config {
     /// Attempts.
     #[serde(default)]
     pub retry: Retry,
+    /// When an endpoint is out.
+    #[serde(default)]
+    pub resilience: Resilience,
     /// Reading the engines' metrics.
     #[serde(default)]
     pub scrape: Scrape,
@@ -132,21 +139,6 @@ impl Default for Limits {
             total_ms: 3_600_000,
             drain_ms: 30_000,
         }
-    }
-}
-
-/// What happens after a failed attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Retry {
-    /// Attempts that may end without an answer in time, or with one of 502, 503 or 504; each is
-    /// at another endpoint. Those whose connection failed or was lost do not count.
-    pub attempts: u32,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self { attempts: 3 }
     }
 }
 
@@ -398,8 +390,6 @@ impl Config {
         }
     }
 }
-
-mod check;
 
 #[cfg(test)]
 mod tests;

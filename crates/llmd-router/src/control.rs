@@ -1,11 +1,13 @@
 //! The router as a whole: start, reload, drain, end.
 //!
 //! One thread of its own runs all that is not a client's request: accepting, the admin port,
-//! discovery, scraping, reloads. [`crate::router_main`] turns signals into its commands; tests
-//! use it in process.
+//! discovery, scraping, checks, reloads. [`crate::router_main`] turns signals into its commands;
+//! tests use it in process.
 
 use crate::admin;
+use crate::checks;
 use crate::error::StartError;
+use crate::health;
 use crate::metrics::Metrics;
 use crate::reload::{self, Followed};
 use crate::router::Router;
@@ -178,7 +180,9 @@ impl Control {
         let upstream = Rc::new(Upstream::default());
         tasks::spawn(admin::serve(admin, Arc::clone(&self.router), Rc::clone(&upstream)));
         tasks::spawn(tls::follow(Arc::clone(&self.router)));
-        tasks::spawn(scrape::run(Arc::clone(&self.router), upstream));
+        tasks::spawn(scrape::run(Arc::clone(&self.router), Rc::clone(&upstream)));
+        tasks::spawn(checks::run(Arc::clone(&self.router), upstream));
+        tasks::spawn(health::watch(Arc::clone(&self.router)));
         reload::watch_file(self.file.clone(), sender);
         ready();
         loop {

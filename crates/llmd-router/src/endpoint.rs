@@ -3,7 +3,9 @@
 //! Made when discovery names it, shared by all requests there. What is in flight there is the
 //! scheduler's to know (`llmd-sched`), not kept here a second time.
 
+use crate::checks::Checked;
 use crate::metrics::VariantMetrics;
+use crate::scrape::Trouble;
 use crate::tls::Dial;
 use llmd_types::ReplicaFacts;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -43,6 +45,9 @@ pub(crate) struct Endpoint {
     pub(crate) dial: Option<Dial>,
     /// Why the last connection to it did not come about.
     unreachable: Mutex<Option<String>>,
+    /// What is wrong with its metrics.
+    pub(crate) trouble: Trouble,
+    checked: Mutex<Option<Checked>>,
 }
 
 static NEXT_UID: AtomicU64 = AtomicU64::new(0);
@@ -58,7 +63,16 @@ impl Endpoint {
         let authority = http::HeaderValue::try_from(authority)
             .unwrap_or_else(|_| http::HeaderValue::from_static("endpoint"));
         let uid = NEXT_UID.fetch_add(1, Relaxed);
-        Self { uid, known, authority, variant, dial, unreachable: Mutex::default() }
+        Self {
+            uid,
+            known,
+            authority,
+            variant,
+            trouble: Trouble::default(),
+            dial,
+            unreachable: Mutex::default(),
+            checked: Mutex::default(),
+        }
     }
 
     /// Why the last connection to it did not come about; `None` when it did. Shown in status;
@@ -80,5 +94,14 @@ impl Endpoint {
             tracing::info!(endpoint, "endpoint can be reached again");
         }
         *last = reason;
+    }
+
+    /// What it said to the last active check; `None` before the first.
+    pub(crate) fn checked(&self) -> Option<Checked> {
+        *self.checked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_checked(&self, checked: Option<Checked>) {
+        *self.checked.lock().unwrap_or_else(PoisonError::into_inner) = checked;
     }
 }

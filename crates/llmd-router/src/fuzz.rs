@@ -77,9 +77,8 @@ pub fn config(bytes: &[u8]) {
 
 /// A page of an engine's metrics: no nonsense becomes a load.
 pub fn metrics(bytes: &[u8]) {
-    let page = String::from_utf8_lossy(bytes);
-    let usage = scrape::read(&page, Micros(0)).and_then(|load| load.kv_usage);
-    assert!(usage.is_none_or(|usage| usage.is_finite() && usage >= 0.0), "{usage:?}");
+    let usage = scrape::load_on(bytes, Micros(0)).and_then(|load| load.kv_usage);
+    assert!(usage.is_none_or(|usage| (0.0..=1.0).contains(&usage)), "{usage:?}");
 }
 
 /// Bytes on a client's connection: whatever passes as a request is routed, and what would go to

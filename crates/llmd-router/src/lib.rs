@@ -10,12 +10,13 @@
 //! - `tls`, `wire`, `heads`, `patience`, `http2`: what is asked of a client's connection
 //! - `phases`, `routes`, `receive`, `body`, `forward`, `stream`, `sse`, `flight`: a request
 //! - `upstream`, `headers`, `error`: what it uses on its way
-//! - `pool`, `endpoint`, `scrape`: what it is placed on
+//! - `pool`, `endpoint`, `scrape`, `checks`, `health`: what it is placed on
 //! - `admin`, `metrics`, `trace`: what people see of it
 //! - `fuzz`: its parsers, for `fuzz/` only
 
 mod admin;
 mod body;
+mod checks;
 mod command;
 pub mod config;
 pub mod control;
@@ -27,6 +28,7 @@ mod forward;
 pub mod fuzz;
 mod headers;
 mod heads;
+mod health;
 mod http2;
 mod ids;
 mod log;

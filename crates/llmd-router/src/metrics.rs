@@ -6,6 +6,7 @@
 //! asked for, from the scheduler's own state: there is no second count that could drift.
 
 use crate::process;
+use llmd_sched::Why;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -13,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use std::fmt::Write as _;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 /// The model label of requests for names that are not served.
@@ -55,6 +56,15 @@ pub(crate) struct EndpointLabel {
     pub(crate) endpoint: String,
     /// Its variant; empty where it has none.
     pub(crate) variant: String,
+}
+
+/// An endpoint of a model, and why it was out: the scheduler's few words.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct EjectionLabel {
+    model: String,
+    endpoint: String,
+    variant: String,
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -135,6 +145,23 @@ pub(crate) struct EndpointGauges {
     pub(crate) kv_usage: Option<f64>,
     /// Seconds since the last reading.
     pub(crate) age: Option<f64>,
+    /// 0: closed, 1: half-open, 2: open.
+    pub(crate) breaker: i64,
+    /// Whether it takes part in picks.
+    pub(crate) out: bool,
+    /// Something is decided with less than it should be.
+    pub(crate) degraded: bool,
+    /// How often it went out, by reason.
+    pub(crate) ejections: [u64; Why::ALL.len()],
+}
+
+/// What is shown of one model on one page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PoolGauges {
+    /// Retries that the budget holds.
+    pub(crate) budget: u64,
+    /// Retries that it could not pay for.
+    pub(crate) refused: u64,
 }
 
 /// All metrics of a router.
@@ -174,6 +201,12 @@ struct EndpointFamilies {
     waiting: Family<EndpointLabel, FloatGauge>,
     kv_usage: Family<EndpointLabel, FloatGauge>,
     age: Family<EndpointLabel, FloatGauge>,
+    breaker: Family<EndpointLabel, Gauge>,
+    out: Family<EndpointLabel, Gauge>,
+    degraded: Family<EndpointLabel, Gauge>,
+    ejections: Family<EjectionLabel, Counter>,
+    budget: Family<ModelLabel, Gauge>,
+    refused: Family<ModelLabel, Counter>,
 }
 
 /// From a tenth of a millisecond (a simulated token) to minutes (a long answer).
@@ -289,6 +322,19 @@ impl Metrics {
         let help = "Share of the endpoint's KV space in use, as it said";
         r.register("reported_kv_usage_ratio", help, g.kv_usage.clone());
         r.register("reported_age_seconds", "Age of the endpoint's last reading", g.age.clone());
+        let help = "The endpoint's breaker; 0: closed, 1: half-open, 2: open";
+        r.register("breaker_state", help, g.breaker.clone());
+        let help = "1 while the endpoint is chosen only where no other is left";
+        r.register("endpoint_out", help, g.out.clone());
+        let help =
+            "1 while something is decided of it with less than it should be; status says what";
+        r.register("endpoint_degraded", help, g.degraded.clone());
+        let help = "Times that the endpoint went out, by reason";
+        r.register("ejections", help, g.ejections.clone());
+        let help = "Retries that the model's retry budget holds";
+        r.register("retry_budget", help, g.budget.clone());
+        let help = "Retries that were not made for want of budget";
+        r.register("retries_refused", help, g.refused.clone());
         let help = "Readings of an endpoint's metrics that failed";
         r.register("scrape_failures", help, self.scrape_failures.clone());
     }
@@ -359,12 +405,14 @@ impl Metrics {
         &self,
         open: i64,
         connections: u64,
+        pools: &[(&str, PoolGauges)],
         endpoints: &[(EndpointLabel, EndpointGauges)],
     ) -> String {
         let _one_at_a_time = self.page.lock().unwrap_or_else(PoisonError::into_inner);
         self.open.set(open);
         self.connections.set(i64::try_from(connections).unwrap_or(i64::MAX));
         self.gauges.set(endpoints);
+        self.gauges.set_pools(pools);
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
@@ -379,10 +427,18 @@ impl EndpointFamilies {
         for family in [&self.running, &self.waiting, &self.kv_usage, &self.age] {
             family.clear();
         }
+        for family in [&self.breaker, &self.out, &self.degraded] {
+            family.clear();
+        }
+        self.ejections.clear();
         for (label, gauges) in endpoints {
             let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
             self.inflight_requests.get_or_create(label).set(whole(gauges.inflight_requests));
             self.inflight_tokens.get_or_create(label).set(whole(gauges.inflight_tokens));
+            self.breaker.get_or_create(label).set(gauges.breaker);
+            self.out.get_or_create(label).set(i64::from(gauges.out));
+            self.degraded.get_or_create(label).set(i64::from(gauges.degraded));
+            self.set_ejections(label, &gauges.ejections);
             let told = [
                 (&self.running, gauges.running),
                 (&self.waiting, gauges.waiting),
@@ -394,6 +450,28 @@ impl EndpointFamilies {
                     family.get_or_create(label).set(value);
                 }
             }
+        }
+    }
+}
+
+impl EndpointFamilies {
+    /// Counted by the scheduler; a reason that never came has no series.
+    fn set_ejections(&self, label: &EndpointLabel, counts: &[u64; Why::ALL.len()]) {
+        for (why, count) in Why::ALL.iter().zip(counts).filter(|(_, count)| **count > 0) {
+            let EndpointLabel { model, endpoint, variant } = label.clone();
+            let label = EjectionLabel { model, endpoint, variant, reason: why.name() };
+            self.ejections.get_or_create(&label).inner().store(*count, Relaxed);
+        }
+    }
+
+    fn set_pools(&self, pools: &[(&str, PoolGauges)]) {
+        self.budget.clear();
+        self.refused.clear();
+        for (model, gauges) in pools {
+            let label = ModelLabel { model: (*model).into() };
+            let held = i64::try_from(gauges.budget).unwrap_or(i64::MAX);
+            self.budget.get_or_create(&label).set(held);
+            self.refused.get_or_create(&label).inner().store(gauges.refused, Relaxed);
         }
     }
 }

@@ -199,6 +199,11 @@ impl Pool {
         self.tell(Event::Scrape(endpoint, load));
     }
 
+    /// What an active check of an endpoint said.
+    pub(crate) fn checked(&self, endpoint: EndpointIndex, good: bool) {
+        self.tell(Event::Check(endpoint, good));
+    }
+
     /// Endpoints that the scheduler knows, with their numbers.
     pub(crate) fn joined(&self) -> Vec<(EndpointIndex, Arc<Endpoint>)> {
         let state = self.lock();
@@ -278,6 +283,7 @@ fn pool_config(model: &Model, config: &Config) -> PoolConfig {
         },
         slo: model.slo,
         attempts: config.retry.attempts,
+        resilience: config.resilience.rules(&config.retry),
         prefix_seed: prefix::seed(&model.name),
         ..PoolConfig::default()
     }

@@ -1,59 +1,41 @@
 //! Reads the engines' own metrics: how many requests run and wait there, how full the KV is.
 //!
-//! One tick for all endpoints; an endpoint whose last reading is not finished is left out, so a
-//! slow one costs nothing but its own freshness. What an engine does not tell stays `None` and
-//! is never read as zero. It decides nothing.
+//! Runs on the control thread. One tick for all endpoints; an endpoint whose last reading is not
+//! finished is left out, so a slow one costs nothing but its own freshness. A page that cannot be
+//! used, or only in part, is said in status and in one line of the log, not in one a reading. It
+//! decides nothing.
+
+mod names;
+mod page;
+mod trouble;
+
+pub(crate) use trouble::Trouble;
 
 use crate::endpoint::Endpoint;
+use crate::error::Kind;
 use crate::pool::{Pool, label};
 use crate::router::Router;
 use crate::tasks;
 use crate::upstream::Upstream;
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http::{HeaderMap, Method, Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full};
 use llmd_sched::EndpointIndex;
 use llmd_types::{Micros, ReportedLoad};
+use page::{Page, Told};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use trouble::Why;
 
 /// Longest page that is read; vLLM's is about 60 kB.
 const PAGE_MAX: usize = 4 << 20;
 
-/// The names under which one engine tells its load.
-struct Names {
-    running: &'static str,
-    waiting: &'static str,
-    kv_usage: Option<&'static str>,
-}
-
-/// By engine (llm-d facts; llama.cpp has no gauge for KV). The first whose names are on a page
-/// is taken.
-const ENGINES: [Names; 4] = [
-    Names {
-        running: "vllm:num_requests_running",
-        waiting: "vllm:num_requests_waiting",
-        kv_usage: Some("vllm:kv_cache_usage_perc"),
-    },
-    Names {
-        running: "sglang:num_running_reqs",
-        waiting: "sglang:num_queue_reqs",
-        kv_usage: Some("sglang:token_usage"),
-    },
-    Names {
-        running: "trtllm_num_requests_running",
-        waiting: "trtllm_num_requests_waiting",
-        kv_usage: Some("trtllm_kv_cache_utilization"),
-    },
-    Names {
-        running: "llamacpp:requests_processing",
-        waiting: "llamacpp:requests_deferred",
-        kv_usage: None,
-    },
-];
+/// Where a page may be: TensorRT-LLM's server has JSON of another kind at the first. The other
+/// one is tried when the last reading found nothing at one.
+const PATHS: [&str; 2] = ["/metrics", "/prometheus/metrics"];
 
 /// Reads all endpoints of all pools, tick by tick, until aborted.
 pub(crate) async fn run(router: Arc<Router>, upstream: Rc<Upstream>) {
@@ -80,6 +62,13 @@ pub(crate) async fn run(router: Arc<Router>, upstream: Rc<Upstream>) {
     }
 }
 
+/// The load on a whole page, as a fuzzer asks for it.
+pub(crate) fn load_on(page: &[u8], at: Micros) -> Option<ReportedLoad> {
+    let mut whole = Page::default();
+    whole.feed(page);
+    whole.end(at).map(|told| told.load)
+}
+
 async fn one(
     router: &Router,
     pool: &Pool,
@@ -88,57 +77,53 @@ async fn one(
     endpoint: &Endpoint,
     timeout: Duration,
 ) {
-    let page = tokio::time::timeout(timeout, fetch(upstream, endpoint, timeout)).await;
-    let load = page.ok().flatten().and_then(|page| read(&page, pool.now()));
+    let reading = tokio::time::timeout(timeout, read(upstream, endpoint, timeout, || pool.now()));
+    let told = reading.await.unwrap_or(Err(Why::Late(timeout)));
+    let load = told.as_ref().ok().map(|told| told.load);
+    // What is no load is no reading: a KV space alone places nothing.
+    let load = load.filter(|load| load.running.is_some() || load.waiting.is_some());
     if load.is_none() {
         router.metrics.scrape_failed(&label(&pool.name, endpoint));
     }
     // The endpoint may have left meanwhile, and its number be another's.
     if pool.endpoint(&endpoint.known.name).is_some_and(|(now, _)| now.uid == endpoint.uid) {
+        endpoint.trouble.note(&pool.name, &endpoint.known.name, told.and_then(Told::usable));
         pool.scraped(index, load);
     }
 }
 
-async fn fetch(upstream: &Rc<Upstream>, endpoint: &Endpoint, limit: Duration) -> Option<String> {
+async fn read(
+    upstream: &Rc<Upstream>,
+    endpoint: &Endpoint,
+    limit: Duration,
+    now: impl Fn() -> Micros,
+) -> Result<Told, Why> {
+    let path = PATHS[endpoint.trouble.place()];
     let mut request = Request::new(Full::<Bytes>::default());
     *request.method_mut() = Method::GET;
-    *request.uri_mut() = http::Uri::from_static("/metrics");
+    *request.uri_mut() = Uri::from_static(path);
     *request.headers_mut() = HeaderMap::from_iter([(header::HOST, endpoint.authority.clone())]);
-    let answer = upstream.send(endpoint, request, limit, || {}).await.ok()?;
+    let answer = upstream.send(endpoint, request, limit, || {}).await;
+    let answer = answer.map_err(|failure| match failure.kind {
+        Kind::Unreachable => Why::Unreachable,
+        _ => Why::Broken,
+    })?;
     let status = answer.response.status();
-    let page = Limited::new(answer.response.into_body(), PAGE_MAX).collect().await.ok()?;
+    let mut body = answer.response.into_body();
+    let (mut page, mut length) = (Page::default(), 0);
+    while let Some(piece) = body.frame().await {
+        let Ok(bytes) = piece.map_err(|_| Why::Broken)?.into_data() else { continue };
+        length += bytes.len();
+        if length > PAGE_MAX {
+            return Err(Why::TooLong);
+        }
+        if status == StatusCode::OK {
+            page.feed(&bytes);
+        }
+    }
     answer.lease.give_back();
-    let text = String::from_utf8(page.to_bytes().to_vec()).ok()?;
-    status.is_success().then_some(text)
+    if status != StatusCode::OK {
+        return Err(Why::Status(status.as_u16()));
+    }
+    page.end(now()).ok_or(Why::Unknown)
 }
-
-/// The load on a page; `None` when no engine's names are on it.
-pub(crate) fn read(page: &str, at: Micros) -> Option<ReportedLoad> {
-    let readings = ENGINES.iter().map(|names| {
-        let whole = |name| values(page, name).reduce(|a, b| a + b).map(|sum| sum as u32);
-        // Several engines behind one address (data parallel ranks): the fullest counts.
-        let kv_usage = names.kv_usage.and_then(|name| values(page, name).reduce(f64::max));
-        let (running, waiting) = (whole(names.running), whole(names.waiting));
-        ReportedLoad { at, running, waiting, kv_usage }
-    });
-    let mut told = readings.filter(|load| load.running.is_some() || load.waiting.is_some());
-    told.next()
-}
-
-/// All finite, not negative samples of a metric, whatever their labels.
-fn values<'a>(page: &'a str, name: &'a str) -> impl Iterator<Item = f64> + 'a {
-    page.lines().filter_map(move |line| {
-        let rest = line.strip_prefix(name)?;
-        let value = match rest.as_bytes().first()? {
-            b' ' => rest,
-            // Label values may hold spaces and braces; the value stands behind the last brace.
-            b'{' => rest.rsplit_once('}')?.1,
-            _ => return None,
-        };
-        let value: f64 = value.split_ascii_whitespace().next()?.parse().ok()?;
-        (value.is_finite() && value >= 0.0).then_some(value)
-    })
-}
-
-#[cfg(test)]
-mod tests;

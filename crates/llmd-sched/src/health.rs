@@ -38,6 +38,10 @@ pub enum Why {
 }
 
 impl Why {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::Unreachable, Self::FailuresInARow, Self::FailureShare, Self::Checks];
+
     /// The name in status, metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,6 +88,12 @@ pub struct HealthStatus {
     pub failures_in_a_row: u32,
     /// The share of the others' load that slow start lets it take; `None` when it is over.
     pub slow_start: Option<f64>,
+    /// How long ago it went out, until it is back whole: a trial may be under way.
+    pub out_for: Option<Micros>,
+    /// Why it went out the last time.
+    pub last: Option<Why>,
+    /// How often it went out, in the order of [`Why::ALL`].
+    pub ejections: [u64; Why::ALL.len()],
 }
 
 /// How well an endpoint stands in a pick, best first. Only the best that there are are chosen.
@@ -130,6 +140,10 @@ pub(crate) struct Health {
     /// Checks without a different one between: of the kind that would change `checked_out`.
     checks_in_a_row: u32,
     window: Window,
+    /// For people: since when it is not back whole, why it went out, and how often.
+    out_since: Option<Micros>,
+    last: Option<Why>,
+    ejections: [u64; Why::ALL.len()],
 }
 
 impl Health {
@@ -190,6 +204,7 @@ impl Health {
         }
         if trial == Some(id) || why == Why::Unreachable {
             (self.breaker, self.failures_in_a_row) = (Breaker::Closed, 0);
+            self.is_back();
         }
     }
 
@@ -254,6 +269,11 @@ impl Health {
             self.checks_in_a_row = 0;
             self.checked_out = !good;
             self.slow_since = good.then_some(now).or(self.slow_since);
+            if good {
+                self.is_back();
+            } else {
+                self.is_out(Why::Checks, now);
+            }
         }
     }
 
@@ -272,6 +292,7 @@ impl Health {
                 (self.breaker, self.openings) = (Breaker::Closed, 0);
             }
         }
+        self.is_back();
     }
 
     pub(crate) fn status(&self, rules: &Resilience, now: Micros) -> HealthStatus {
@@ -289,16 +310,34 @@ impl Health {
             breaker,
             failures_in_a_row: self.failures_in_a_row,
             slow_start: self.slow_start(rules, now),
+            out_for: self.out_since.map(|since| now.since(since)),
+            last: self.last,
+            ejections: self.ejections,
         }
     }
 
     fn open(&mut self, why: Why, rules: &Resilience, now: Micros) {
+        if self.breaker == Breaker::Closed {
+            self.is_out(why, now);
+        }
         let factor = 1u64 << self.openings.min(32);
         let span = Micros(rules.breaker_open.0.saturating_mul(factor)).min(rules.breaker_open_max);
         self.breaker = Breaker::Open { until: now + span, why, trial: None };
         self.openings = self.openings.saturating_add(1);
         self.failures_in_a_row = 0;
         self.window = Window::default();
+    }
+
+    fn is_out(&mut self, why: Why, now: Micros) {
+        self.out_since = self.out_since.or(Some(now));
+        self.last = Some(why);
+        self.ejections[why as usize] += 1;
+    }
+
+    fn is_back(&mut self) {
+        if self.breaker == Breaker::Closed && !self.checked_out {
+            self.out_since = None;
+        }
     }
 }
 

@@ -49,7 +49,9 @@ struct Shared {
     round: bool,
     /// Requests are kept.
     remembers: bool,
-    metrics: String,
+    metrics: Vec<u8>,
+    health: u16,
+    checks: usize,
     received: Vec<Received>,
     connections: usize,
 }
@@ -61,6 +63,7 @@ pub struct FakeEngine {
     pub address: SocketAddr,
     shared: Arc<Mutex<Shared>>,
     alive: watch::Sender<bool>,
+    frozen: watch::Sender<bool>,
 }
 
 impl FakeEngine {
@@ -78,18 +81,21 @@ impl FakeEngine {
             script,
             round: false,
             remembers: true,
-            metrics: String::new(),
+            metrics: Vec::new(),
+            health: 200,
+            checks: 0,
             received: Vec::new(),
             connections: 0,
         }));
         let (alive, dead) = watch::channel(true);
+        let (frozen, melt) = watch::channel(false);
         let state = Arc::clone(&shared);
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(run(listener, state, dead))
+            runtime.block_on(run(listener, state, dead, melt))
             // Dropping the runtime drops every connection.
         });
-        Ok(Self { address, shared, alive })
+        Ok(Self { address, shared, alive, frozen })
     }
 
     /// Breaks all connections and stops listening.
@@ -110,11 +116,27 @@ impl FakeEngine {
     }
 
     /// What `GET /metrics` answers; empty means 404.
-    pub fn metrics(&self, page: &str) {
-        page.clone_into(&mut self.lock().metrics);
+    pub fn metrics(&self, page: impl AsRef<[u8]>) {
+        page.as_ref().clone_into(&mut self.lock().metrics);
     }
 
-    /// All requests so far but those for metrics.
+    /// The status of `GET /health`; 200 at first.
+    pub fn health(&self, status: u16) {
+        self.lock().health = status;
+    }
+
+    /// How often `GET /health` was asked.
+    pub fn checks(&self) -> usize {
+        self.lock().checks
+    }
+
+    /// Says nothing more to anyone, as a process that SIGSTOP stopped: connections still come
+    /// about. `false` lets it go on.
+    pub fn freeze(&self, frozen: bool) {
+        let _ = self.frozen.send(frozen);
+    }
+
+    /// All requests so far but those for metrics and health.
     pub fn received(&self) -> Vec<Received> {
         self.lock().received.clone()
     }
@@ -139,6 +161,7 @@ async fn run(
     listener: std::net::TcpListener,
     shared: Arc<Mutex<Shared>>,
     mut dead: watch::Receiver<bool>,
+    frozen: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     loop {
@@ -147,10 +170,10 @@ async fn run(
             accepted = listener.accept() => {
                 let (socket, _) = accepted?;
                 socket.set_nodelay(true)?;
-                let shared = Arc::clone(&shared);
+                let (shared, frozen) = (Arc::clone(&shared), frozen.clone());
                 tokio::spawn(async move {
                     lock(&shared).connections += 1;
-                    let _ = connection(socket, &shared).await;
+                    let _ = connection(socket, &shared, frozen).await;
                     lock(&shared).connections -= 1;
                 });
             }
@@ -162,16 +185,19 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn connection(mut socket: TcpStream, shared: &Mutex<Shared>) -> io::Result<()> {
+async fn connection(
+    mut socket: TcpStream,
+    shared: &Mutex<Shared>,
+    mut frozen: watch::Receiver<bool>,
+) -> io::Result<()> {
     let mut rest = Vec::new();
     let mut served = 0;
     while let Some(mut head) = read_head(&mut socket, rest).await? {
         let begun = std::mem::take(&mut head.rest);
-        if head.start.starts_with("GET /metrics") {
+        let _ = frozen.wait_for(|frozen| !frozen).await;
+        if let Some(answer) = about_itself(shared, &head.start) {
             rest = begun;
-            let page = lock(shared).metrics.clone();
-            let status = if page.is_empty() { 404 } else { 200 };
-            socket.write_all(plain(status, "text/plain", &page).as_bytes()).await?;
+            socket.write_all(&answer).await?;
             continue;
         }
         let next = lock(shared).script.first().cloned();
@@ -216,6 +242,25 @@ async fn connection(mut socket: TcpStream, shared: &Mutex<Shared>) -> io::Result
         }
     }
     Ok(())
+}
+
+/// The answer to questions that are no requests.
+fn about_itself(shared: &Mutex<Shared>, start: &str) -> Option<Vec<u8>> {
+    let mut shared = lock(shared);
+    let (status, page): (u16, &[u8]) = match start.split(' ').nth(1)? {
+        "/metrics" if !shared.metrics.is_empty() => (200, &shared.metrics),
+        "/metrics" | "/prometheus/metrics" => (404, b""),
+        "/health" => {
+            shared.checks += 1;
+            (shared.health, b"")
+        }
+        _ => return None,
+    };
+    let head = format!(
+        "HTTP/1.1 {status} Scripted\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n",
+        page.len()
+    );
+    Some([head.as_bytes(), page].concat())
 }
 
 fn record(shared: &Mutex<Shared>, head: &Head, body: Vec<u8>) -> (Behaviour, usize) {

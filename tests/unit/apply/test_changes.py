@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from llmd_ctl.apply.changes import Change, compare
-from llmd_ctl.plan import PORT, Plan, PlannedVariant, Setting, Traces
+from llmd_ctl.plan import PORT, Plan, PlannedVariant, Resilience, Setting, Traces
+from llmd_ctl.plan.resilience import Breaker
 from llmd_ctl.render import Layout, replica_specs
 from tests.unit.controller.plans import external, model, plan, real_variant, variant
 
@@ -68,6 +69,16 @@ def test_the_model_and_the_fleet_have_changes_of_their_own() -> None:
     assert (fleet.model, fleet.variant, chat.model, chat.variant) == (None, None, "chat", None)
     assert fleet.reasons[0].startswith("traces: nothing → ")
     assert chat.reasons == ("scheduler: expected-finish → random",)
+
+
+def test_resilience_is_a_change_of_the_router_that_restarts_nothing() -> None:
+    new = replace(OLD, resilience=Resilience(breaker=Breaker(failures=3), slow_start_ms=0))
+    (fleet,) = compare(OLD, new, None)
+    assert fleet.reasons == (
+        "resilience.breaker.failures: nothing → 3",
+        "resilience.slowStartMs: nothing → 0",
+    )
+    assert (fleet.restarts, fleet.takes_away) == (0, False)
 
 
 def test_what_should_run_and_does_not_is_a_change_too() -> None:

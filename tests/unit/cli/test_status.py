@@ -12,6 +12,7 @@ from rich.console import Console
 from llmd_ctl.apply.status import FleetStatus, ModelStatus, ReplicaStatus, VariantStatus
 from llmd_ctl.cli.boundary import run
 from llmd_ctl.cli.status import status_view
+from llmd_ctl.router.answer import EndpointHealth
 
 
 def endpoint(router_state: str) -> ReplicaStatus:
@@ -46,6 +47,27 @@ def test_what_the_router_lacks_of_an_endpoint_is_shown() -> None:
             console.print(part)
     assert "load last reported 11.5s ago" in shown.get()
     assert found.to_json()["models"][0]["variants"][0]["replicas"][0]["degraded"]
+
+
+def test_an_engine_that_runs_and_is_out_is_shown_as_out() -> None:
+    ill = EndpointHealth("out", "checks", 4000, "failed")
+    words = "active checks failed: until it answers again chosen only where no other is left"
+    hung = replace(endpoint("ready"), router_state="out", health=ill, degraded=(words,))
+    variant = replace(fleet().models[0].variants[0], replicas=(hung,))
+    found = replace(fleet(), models=(ModelStatus("chat", (variant,)),))
+    console = Console(width=200, no_color=True)
+    with console.capture() as shown:
+        for part in status_view(found):
+            console.print(part)
+    row = next(line for line in shown.get().splitlines() if "nvidia-l4" in line)
+    assert " out " in row
+    assert " ready " not in row
+    assert words in " ".join(shown.get().split())
+    document = found.to_json()["models"][0]["variants"][0]
+    assert document["ready"] == 0
+    assert document["replicas"][0]["health"] == {
+        "state": "out", "why": "checks", "outForMs": 4000, "check": "failed",
+    }  # fmt: skip
 
 
 DELETED = replace(fleet("gone"), deleted=True, controller="ended", models=(), router_url=None)

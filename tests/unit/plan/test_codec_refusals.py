@@ -71,6 +71,11 @@ IMPOSSIBLE: list[tuple[str, Edit]] = [
         traces={"otlp": "no url", "protocol": "grpc", "sampleRatio": 1.0})),
     (".traces.sampleRatio", lambda d, _m, _v: d.update(
         traces={"otlp": "http://c:4317", "protocol": "grpc", "sampleRatio": 1.5})),
+    (".resilience.breaker.failures", lambda d, _m, _v: d["resilience"]["breaker"].update(
+        failures=-1)),
+    (".resilience.checks.path", lambda d, _m, _v: d["resilience"]["checks"].update(path=5)),
+    (".resilience.limits.bodyBytes", lambda d, _m, _v: d["resilience"]["limits"].update(
+        bodyBytes=1.5)),
     (".warnings[0].code", lambda d, _m, _v: d["warnings"][0].update(code="LC9999")),
     (".warnings[0].message", lambda d, _m, _v: d["warnings"][0].update(message=5)),
     (".warnings[0].severity", lambda d, _m, _v: d["warnings"][0].update(severity="fatal")),

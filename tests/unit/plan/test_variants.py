@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from llmd_ctl.plan import EndpointTls, Observed, Plan, plan
+from llmd_ctl.plan import EndpointTls, Observed, Plan, Resilience, plan
+from llmd_ctl.plan.resilience import Checks, Limits
 from llmd_ctl.plan.service import PATIENCE
 from llmd_ctl.profiles import Catalog, LocalModel
 from llmd_ctl.spec import load_fleets
@@ -476,7 +477,8 @@ def test_an_unknown_version_is_told_where_it_stands(where: str, variant: str) ->
 
 def test_what_the_router_needs_is_in_the_plan() -> None:
     spec = (
-        "router: {routing: {objective: cost, scheduler: random}}\n"
+        "router: {routing: {objective: cost, scheduler: random}, resilience: {slowStart: 0s, "
+        "checks: {interval: 5s, path: /ready}, limits: {body: 1Gi}}}\n"
         'observability: {traces: {otlp: "http://c:4317"}}'
     )
     plan = plan_text(fleet_text(f"- {H100}", model="aliases: [x]", spec=spec))
@@ -484,6 +486,11 @@ def test_what_the_router_needs_is_in_the_plan() -> None:
     assert (model.objective, model.scheduler, model.aliases) == ("cost", "random", ("x",))
     assert plan.traces is not None
     assert (plan.traces.otlp, plan.traces.protocol) == ("http://c:4317", "grpc")
+    assert plan.resilience == Resilience(
+        slow_start_ms=0,
+        checks=Checks(interval_ms=5_000, path="/ready"),
+        limits=Limits(body_bytes=1 << 30),
+    )
 
 
 # --- the document ---

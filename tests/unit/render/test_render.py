@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from llmd_ctl.plan import EndpointTls, PlannedVariant, Slo, Traces
+from llmd_ctl.plan import EndpointTls, PlannedVariant, Resilience, Slo, Traces
+from llmd_ctl.plan.resilience import Breaker, Checks, Limits
 from llmd_ctl.render import Layout, RouterPlace, render_router, replica_specs
 from tests.unit.controller.plans import external, model, plan, real_variant, variant
 
@@ -67,6 +68,26 @@ def test_the_router_configuration_as_a_whole() -> None:
     )
     whole = replace(plan(chat), traces=Traces("http://collector:4318", "http/protobuf", 0.5))
     assert render_router(whole, PLACE, LAYOUT) == GOLDEN
+
+
+def test_of_resilience_only_what_the_fleet_says_is_written() -> None:
+    quiet = render_router(plan(model("chat", variant("a"))), PLACE, LAYOUT)
+    assert not {"limits", "retry", "resilience"} & set(yaml.safe_load(quiet))
+    said = Resilience(
+        breaker=Breaker(open_max_ms=5000),
+        slow_start_ms=0,
+        checks=Checks(failures=0, path="/ready"),
+        limits=Limits(body_bytes=1 << 20),
+    )
+    whole = replace(plan(model("chat", variant("a"))), resilience=said)
+    document = yaml.safe_load(render_router(whole, PLACE, LAYOUT))
+    assert document["resilience"] == {
+        "breaker": {"openMaxMs": 5000},
+        "slowStartMs": 0,
+        "checks": {"failures": 0, "path": "/ready"},
+    }
+    assert document["limits"] == {"bodyBytes": 1 << 20}
+    assert "retry" not in document
 
 
 FILES = EndpointTls("/c/ca.crt", "/c/own.crt", "/c/own.key", "engine.example")

@@ -11,6 +11,7 @@ import pytest
 
 from llmd_ctl.apply.network import RealNetwork
 from llmd_ctl.router.admin import RouterAdmin, RouterAway
+from llmd_ctl.router.answer import EndpointHealth
 
 STATUS = {
     "version": "1",
@@ -29,6 +30,14 @@ STATUS = {
                     "inflightRequests": 2,
                     "more": 1,
                     "degraded": ["load last reported 11.5s ago"],
+                    "health": {
+                        "state": "out",
+                        "why": "checks",
+                        "outForMs": 4000,
+                        "outAtLeastMs": None,
+                        "breaker": "closed",
+                        "check": "failed",
+                    },
                 }
             ],
         }
@@ -53,6 +62,7 @@ def test_status_is_read_as_far_as_it_is_needed() -> None:
     assert endpoint is not None
     assert (endpoint.state, endpoint.inflight) == ("ready", 2)
     assert endpoint.degraded == ("load last reported 11.5s ago",)
+    assert endpoint.health == EndpointHealth("out", "checks", 4000, "failed")
     assert status.endpoint("chat", "x") is None
     assert status.endpoint("x", "x") is None
 

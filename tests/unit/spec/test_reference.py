@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib import resources
+from pathlib import Path
 from typing import get_args
 
 import pytest
 from pydantic import BaseModel
+from pydantic.alias_generators import to_snake
 
+import llmd_ctl
 from llmd_ctl.errors import SpecInvalid
 from llmd_ctl.spec import LoadedFleet, load_fleets
 from llmd_ctl.spec.fleet import Fleet
@@ -122,6 +126,28 @@ def _bounds(part: object) -> Iterator[int]:
         yield from _bounds(inner)
 
 
+ROUTER = Path(llmd_ctl.__file__).parents[1] / "crates" / "llmd-router" / "src"
+RUST_DEFAULT = re.compile(r"(\w+): ([0-9_]+)(?: << ([0-9]+))?,?")
+
+
+def test_the_routers_own_defaults_are_stated(comments: dict[str, str]) -> None:
+    """They are written twice, since a router also runs without a fleet."""
+    text = "".join((ROUTER / f"config{name}.rs").read_text() for name in ("", "/resilience"))
+    written: dict[str, set[int]] = {}
+    for name, number, shift in RUST_DEFAULT.findall(text):
+        written.setdefault(name, set()).add(int(number) << int(shift or 0))
+    checked = 0
+    for field in SHAPE.values():
+        home, _, key = field.path.rpartition(".")
+        said = re.search(r"Default: none \(([0-9]+)(s|Mi)?\)", comments[_first(field.path)])
+        if not home.startswith("spec.router.resilience") or said is None:
+            continue
+        suffix, factor = {"s": ("_ms", 1_000), "Mi": ("_bytes", 1 << 20)}.get(said[2], ("", 1))
+        assert int(said[1]) * factor in written[to_snake(key) + suffix], field.path
+        checked += 1
+    assert checked == 22
+
+
 def test_nothing_unknown_to_the_types_is_shown(comments: dict[str, str]) -> None:
     free = ("engineArgs.",)
     shown = {path for path in comments if not any(word in f"{path}" for word in free)}
@@ -164,7 +190,7 @@ def test_no_key_is_both_built_and_not_yet() -> None:
 def test_design_fields_that_are_not_built_are_all_known() -> None:
     known = {key for table in NOT_YET.values() for key in table}
     assert known >= {
-        "role", "policies", "kind", "mode", "replicas", "resilience", "flowControl", "env",
+        "role", "policies", "kind", "mode", "replicas", "flowControl", "env",
         "resources", "nodeSelector", "tolerations", "imagePullSecrets", "secretRefs", "cache",
         "lora", "chatTemplate", "speculative", "kvOffload", "disaggregation", "prefixRouting",
         "autoscale", "rollout", "queueName", "region", "equivalence", "timeSlicing", "topology",

@@ -82,6 +82,10 @@ CASES = [
     ("ttft: {p50: 500ms, p95: 800ms}", "ttft: {p50: 1s, p99: 800ms}", "LC1068", None),
     ("ttft: {p50: 500ms, p95: 800ms}", "ttft: {}", "LC1068", "{}"),
     ("slo: {ttft: {p50: 500ms, p95: 800ms}, itl: {p95: 40ms}}", "slo: {}", "LC1068", "{}"),
+    # a breaker's longest time, said or not
+    ("openMax: 30s", "openMax: 999ms", "LC1072", None),
+    ("open: 1s, openMax: 30s", "open: 31s", "LC1072", None),
+    ("open: 1s, openMax: 30s", "openMax: 999ms", "LC1072", None),
     # the simulated engine starts nothing of yours
     ("engine: {name: sim}", "engine: {name: sim, executable: x}", "LC1069", "executable"),
     (

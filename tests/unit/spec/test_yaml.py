@@ -11,7 +11,7 @@ from tests.unit.spec.told import Complain, Load, caret
 # what stands in the valid fleet, what is put there, what the message says, line and column
 SYNTAX = [
     ("  targets:\n", "\ttargets:\n", "a tab cannot indent YAML", (6, 1)),
-    ('4318", protocol', "4318, protocol", "the quote that starts here is not closed", (35, 34)),
+    ('4318", protocol', "4318, protocol", "the quote that starts here is not closed", (43, 34)),
     ("[assistant]", "[assistant", "the list that starts here is not closed", (16, 14)),
     ("metadata: {name: prod}", "metadata: {name: prod", "the map that starts here", (4, 11)),
     ("revision: main", "revision: main: x", "a key cannot stand here", (15, 19)),

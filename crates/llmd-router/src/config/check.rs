@@ -10,6 +10,7 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
         out.push(format!("version: is {}, but must be 1", config.version));
     }
     positive(config, &mut out);
+    config.resilience.problems(&config.retry, &mut out);
     if let Some(traces) = &config.traces {
         if !(0.0..=1.0).contains(&traces.sample_ratio) {
             out.push(format!("traces.sampleRatio: is {}, but 0 to 1", traces.sample_ratio));

@@ -18,7 +18,15 @@ fn what_is_not_said_has_these_defaults() {
     assert_eq!(config.limits.idle_ms, 60_000);
     assert_eq!(config.limits.total_ms, 3_600_000);
     assert_eq!(config.limits.drain_ms, 30_000);
-    assert_eq!(config.retry.attempts, 3);
+    let retry = Retry { attempts: 3, budget_percent: 20, budget_min_per_second: 10 };
+    assert_eq!(config.retry, retry);
+    // What the scheduler does without a configuration, and simulations with it.
+    assert_eq!(config.resilience.rules(&retry), llmd_sched::Resilience::default());
+    let checks = &config.resilience.checks;
+    assert_eq!(
+        (checks.interval_ms, checks.timeout_ms, checks.path.as_str()),
+        (2_000, 1_000, "/health")
+    );
     assert_eq!((config.scrape.interval_ms, config.scrape.timeout_ms), (200, 1_000));
     assert_eq!(config.traces, None);
 }
@@ -33,7 +41,12 @@ listen: {{data: \"0.0.0.0:1\", admin: \"0.0.0.0:2\"}}
 adminKeyFile: key
 limits: {{bodyBytes: 1, headerMs: 2, connectMs: 3, firstByteMs: 4, idleMs: 5, totalMs: 6,
   drainMs: 7}}
-retry: {{attempts: 2}}
+retry: {{attempts: 2, budgetPercent: 5, budgetMinPerSecond: 0}}
+resilience:
+  breaker: {{failures: 0, openMs: 10, openMaxMs: 20}}
+  ejection: {{windowMs: 30, minRequests: 1, failurePercent: 0, maxPercent: 100}}
+  slowStartMs: 0
+  checks: {{intervalMs: 40, timeoutMs: 50, failures: 0, successes: 2, path: /v2/health/ready?x=1}}
 scrape: {{intervalMs: 100, timeoutMs: 200}}
 traces: {{otlp: \"http://127.0.0.1:4317\", protocol: grpc, sampleRatio: 0.5}}
 models:
@@ -99,6 +112,41 @@ models:
         assert!(problems.iter().any(|p| p.contains(wanted)), "{wanted} not in {problems:?}");
     }
     assert_eq!(problems.len(), wanted.len(), "{problems:?}");
+}
+
+#[test]
+fn impossible_rules_of_health_are_named() {
+    let text = "version: 1
+retry: {budgetPercent: 101}
+resilience:
+  breaker: {openMs: 0, openMaxMs: 0}
+  ejection: {windowMs: 0, minRequests: 0, failurePercent: 101, maxPercent: 101}
+  checks: {intervalMs: 0, timeoutMs: 0, successes: 0, path: health}
+";
+    let problems = problems(text);
+    let wanted = [
+        "resilience.breaker.openMs: must",
+        "resilience.breaker.openMaxMs: must",
+        "resilience.ejection.windowMs: must",
+        "resilience.ejection.minRequests: must",
+        "resilience.checks.intervalMs: must",
+        "resilience.checks.timeoutMs: must",
+        "resilience.checks.successes: must",
+        "resilience.ejection.failurePercent: is 101",
+        "resilience.ejection.maxPercent: is 101",
+        "retry.budgetPercent: is 101",
+        "resilience.checks.path: \"health\" is no path",
+    ];
+    for wanted in wanted {
+        assert!(problems.iter().any(|p| p.contains(wanted)), "{wanted} not in {problems:?}");
+    }
+    assert_eq!(problems.len(), wanted.len(), "{problems:?}");
+    let less = "version: 1\nresilience: {breaker: {openMs: 20, openMaxMs: 10}}\n";
+    assert!(super::Config::parse(less).unwrap_err()[0].contains("openMaxMs: is 10"));
+    for path in ["*", "", "http://x/health", "/a b", "/health#x"] {
+        let text = format!("version: 1\nresilience: {{checks: {{path: {path:?}}}}}\n");
+        assert!(super::Config::parse(&text).is_err(), "{path}");
+    }
 }
 
 #[test]

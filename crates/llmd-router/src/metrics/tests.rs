@@ -16,8 +16,14 @@ fn filled() -> String {
     metrics.reloaded(true);
     let label = EndpointLabel { model: "chat".into(), endpoint: "e".into(), variant: "v".into() };
     metrics.scrape_failed(&label);
-    let gauges = EndpointGauges { inflight_requests: 2, running: Some(1.5), ..Default::default() };
-    metrics.page(3, 1, &[(label, gauges)])
+    let gauges = EndpointGauges {
+        inflight_requests: 2,
+        running: Some(1.5),
+        breaker: 2,
+        ejections: [0, 0, 0, 7],
+        ..Default::default()
+    };
+    metrics.page(3, 1, &[("chat", PoolGauges { budget: 4, refused: 5 })], &[(label, gauges)])
 }
 
 #[test]
@@ -33,6 +39,13 @@ fn a_page_is_in_the_format_that_prometheus_tools_read() {
     assert!(page.contains("llmd_router_open_requests 3\n"));
     assert!(page.contains("llmd_router_retries_total{model=\"chat\",stream=\"false\"} 1\n"));
     assert!(page.contains("llmd_router_retries_total{model=\"chat\",stream=\"true\"} 2\n"));
+    let endpoint = "model=\"chat\",endpoint=\"e\",variant=\"v\"";
+    assert!(page.contains(&format!("llmd_router_breaker_state{{{endpoint}}} 2\n")));
+    let ejections = format!("llmd_router_ejections_total{{{endpoint},reason=\"checks\"}} 7\n");
+    assert!(page.contains(&ejections), "{page}");
+    assert_eq!(page.matches("llmd_router_ejections_total{").count(), 1);
+    assert!(page.contains("llmd_router_retry_budget{model=\"chat\"} 4\n"));
+    assert!(page.contains("llmd_router_retries_refused_total{model=\"chat\"} 5\n"));
     assert!(!page.contains("# EOF"));
     assert!(!page.contains("reported_waiting{"), "a signal that was not given is not shown");
 }
@@ -43,7 +56,7 @@ fn rare_events_are_counted_from_zero() {
     let metrics = Metrics::new();
     let label = EndpointLabel { model: "m".into(), endpoint: "e".into(), variant: String::new() };
     metrics.expect(&label);
-    let page = metrics.page(0, 0, &[]);
+    let page = metrics.page(0, 0, &[], &[]);
     for line in [
         "llmd_router_config_reloads_total{result=\"applied\"} 0\n",
         "llmd_router_config_reloads_total{result=\"refused\"} 0\n",
@@ -58,10 +71,10 @@ fn rare_events_are_counted_from_zero() {
 fn an_endpoint_that_left_is_gone_from_the_next_page() {
     let metrics = Metrics::new();
     let label = EndpointLabel { model: "m".into(), endpoint: "e".into(), variant: String::new() };
-    let before = metrics.page(0, 0, &[(label.clone(), EndpointGauges::default())]);
+    let before = metrics.page(0, 0, &[], &[(label.clone(), EndpointGauges::default())]);
     metrics.scrape_failed(&label);
     metrics.forget(&label);
-    let after = metrics.page(0, 0, &[]);
+    let after = metrics.page(0, 0, &[], &[]);
     assert!(before.contains("endpoint=\"e\""));
     assert!(!after.contains("endpoint=\"e\""));
 }

@@ -12,6 +12,7 @@ mod accounting;
 mod admin;
 mod cancel;
 mod failures;
+mod health;
 mod lifecycle;
 mod load;
 mod patience;

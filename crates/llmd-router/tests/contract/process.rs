@@ -17,7 +17,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    fn start(config: &str, format: &str) -> Self {
+    pub(crate) fn start(config: &str, format: &str) -> Self {
         Self::start_with(config, format, |_| {})
     }
 
@@ -43,6 +43,13 @@ impl Process {
             }
         });
         Self { child, lines: Mutex::new(lines), folder }
+    }
+
+    /// The lines before the next one that holds `text`.
+    pub(crate) fn lines_until(&self, text: &str) -> Vec<String> {
+        let lines = self.lines.lock().unwrap();
+        let next = || lines.recv_timeout(Duration::from_secs(20)).unwrap();
+        std::iter::repeat_with(next).take_while(|line| !line.contains(text)).collect()
     }
 
     /// The next line that holds `text`.

@@ -6,8 +6,8 @@
 mod reference;
 
 use llmd_sched::{
-    Action, Actions, Arrival, EndpointFacts, EndpointIndex, EndpointState, Event, PoolConfig,
-    PoolState, Refusal, Resilience, RetryCause, Rng, SchedulerKind, step,
+    Action, Actions, Arrival, EndpointFacts, EndpointIndex, EndpointState, Event, HealthStatus,
+    PoolConfig, PoolState, Refusal, Resilience, RetryCause, Rng, SchedulerKind, step,
 };
 use llmd_types::{Micros, Outcome, ReplicaFacts, ReportedLoad, RequestId, Usage};
 use proptest::prelude::*;
@@ -268,7 +268,15 @@ impl Run {
             assert_eq!(endpoint.inflight_requests as usize, place.inflight.len());
             let most = if place.inflight.is_empty() { 0 } else { 1 << 40 };
             assert!(endpoint.inflight_tokens <= most, "{endpoint:?}");
-            assert_eq!(endpoint.health, place.health(&model.rules, now), "{}", endpoint.name);
+            let history = HealthStatus::default();
+            let shown = HealthStatus {
+                out_for: history.out_for,
+                last: history.last,
+                ejections: history.ejections,
+                ..endpoint.health
+            };
+            assert_eq!(shown, place.health(&model.rules, now), "{}", endpoint.name);
+            assert_eq!(endpoint.health.out_for.is_some(), place.is_ill(), "{}", endpoint.name);
         }
     }
 }

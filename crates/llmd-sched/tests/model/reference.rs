@@ -84,7 +84,13 @@ impl Place {
             out = Some((Why::Checks, None));
         }
         let slow_start = self.slow_share(rules, now);
-        HealthStatus { out, breaker, failures_in_a_row: self.in_a_row, slow_start }
+        let failures_in_a_row = self.in_a_row;
+        HealthStatus { out, breaker, failures_in_a_row, slow_start, ..HealthStatus::default() }
+    }
+
+    /// It is not back whole.
+    pub(crate) fn is_ill(&self) -> bool {
+        self.open.is_some() || self.checked_out
     }
 }
 

@@ -84,6 +84,7 @@ def _model(scene: Scene, index: int, model: spec.Model, placed: list[Placed]) ->
         objective=routing.objective,
         scheduler=routing.scheduler,
         variants=tuple(variants),
+        usage=model.usage,
     )
 
 

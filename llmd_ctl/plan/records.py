@@ -170,6 +170,7 @@ class PlannedModel:
     objective: str
     scheduler: str
     variants: tuple[PlannedVariant, ...]
+    usage: str = "as-told"
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,7 @@ def _model(model: PlannedModel, layout: Layout) -> ModelConfig:
         aliases=tuple(model.aliases),
         objective=model.objective,
         scheduler=model.scheduler,
+        usage=model.usage,
         ttft_us=model.slo.ttft_us if model.slo else None,
         itl_us=model.slo.itl_us if model.slo else None,
         variants=tuple(_variant(variant) for variant in model.variants),

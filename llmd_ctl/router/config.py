@@ -115,6 +115,7 @@ class ModelConfig:
     aliases: tuple[str, ...]
     objective: str
     scheduler: str
+    usage: str
     ttft_us: int | None
     itl_us: int | None
     variants: tuple[VariantConfig, ...]
@@ -129,6 +130,7 @@ class ModelConfig:
                 "aliases": list(self.aliases),
                 "objective": self.objective,
                 "scheduler": self.scheduler,
+                "usage": self.usage,
                 "slo": slo or None,
                 "variants": [variant.to_document() for variant in self.variants],
                 "sources": [source.to_document() for source in self.sources],

@@ -38,6 +38,7 @@ API_VERSION = "fleet.llmd-ctl.dev/v1alpha1"
 
 EngineName = Literal["vllm", "llamacpp", "sim"]
 Objective = Literal["latency", "cost", "balanced"]
+Usage = Literal["as-told", "exact"]
 Scheduler = Literal["expected-finish", "round-robin", "random", "least-request", "llm-d-default"]
 EngineArgs = dict[ArgName, ArgValue]
 Degree = Annotated[int, Field(ge=1, le=1024)]
@@ -177,6 +178,7 @@ class Model(Section):
     revision: Revision | None = None
     aliases: list[ServedName] = Field(default_factory=list)
     max_model_len: Length | None = None
+    usage: Usage = "as-told"
     slo: Slo | None = None
     engine: EngineRef | None = None
     engine_args: EngineArgs = Field(default_factory=dict)

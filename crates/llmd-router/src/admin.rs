@@ -6,6 +6,7 @@
 mod probe;
 mod status;
 
+use crate::api::Errors;
 use crate::error::{Failure, Kind};
 use crate::metrics::{EndpointGauges, PoolGauges};
 use crate::pool::label;
@@ -79,13 +80,16 @@ async fn respond(worker: &Worker, request: Request<Incoming>) -> Response<Reply>
         }
         (_, "/healthz" | "/readyz" | "/metrics" | "/status") => wrong_method("GET, HEAD"),
         (_, "/probe") => wrong_method("POST"),
-        (_, path) => stream::error(&Failure::new(Kind::UnknownPath, format!("no path {path:?}"))),
+        (_, path) => {
+            let failure = Failure::new(Kind::UnknownPath, format!("no path {path:?}"));
+            stream::error(&failure, Errors::OpenAi)
+        }
     }
 }
 
 fn wrong_method(allowed: &'static str) -> Response<Reply> {
     let failure = Failure::new(Kind::WrongMethod, format!("use {allowed}"));
-    stream::error(&Failure { allow: Some(allowed), ..failure })
+    stream::error(&Failure { allow: Some(allowed), ..failure }, Errors::OpenAi)
 }
 
 fn text(status: StatusCode, text: String) -> Response<Reply> {

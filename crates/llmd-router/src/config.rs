@@ -9,6 +9,7 @@ mod resilience;
 
 pub use resilience::{Breaker, Checks, Ejection, Resilience, Retry};
 
+use crate::api::{self, Api};
 use crate::error::ConfigError;
 use llmd_types::{Objective, ReplicaFacts, Slo};
 use serde::Deserialize;
@@ -213,12 +214,65 @@ pub struct Model {
     /// gateways) go on to the engines.
     #[serde(default)]
     pub passthrough: bool,
+    /// How the tokens of a stream are counted.
+    #[serde(default)]
+    pub usage: UsageMode,
+    /// What parts of a prompt that are no text count for.
+    #[serde(default)]
+    pub multimodal: Multimodal,
     /// The ways in which it is served.
     #[serde(default)]
     pub variants: Vec<Variant>,
     /// Where its endpoints are learnt from.
     #[serde(default)]
     pub sources: Vec<Source>,
+}
+
+/// How the tokens of a stream are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UsageMode {
+    /// As the engine tells them where the client asked for it; else events are counted.
+    #[default]
+    AsTold,
+    /// The engine is always asked; a client that did not ask does not see it.
+    Exact,
+}
+
+/// Tokens that the parts of a prompt count for which are no text. Engines differ, and sizes are
+/// not looked at; the scheduler learns a model's mean from the usage that engines tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Multimodal {
+    /// A picture; about a square of 900 pixels at 28 by 28 a token (Qwen-VL).
+    pub image_tokens: u32,
+    /// A recording; 30 seconds at 25 tokens each (Whisper's encoder, Qwen-Audio).
+    pub audio_tokens: u32,
+    /// A film; 16 frames of 256 tokens.
+    pub video_tokens: u32,
+    /// A document; a few pages.
+    pub file_tokens: u32,
+}
+
+impl Multimodal {
+    /// Most tokens of one part.
+    pub(crate) const MAX: u32 = 65_536;
+
+    /// The numbers with their names in the file.
+    pub(crate) const fn named(&self) -> [(&'static str, u32); 4] {
+        [
+            ("imageTokens", self.image_tokens),
+            ("audioTokens", self.audio_tokens),
+            ("videoTokens", self.video_tokens),
+            ("fileTokens", self.file_tokens),
+        ]
+    }
+}
+
+impl Default for Multimodal {
+    fn default() -> Self {
+        Self { image_tokens: 1_024, audio_tokens: 750, video_tokens: 4_096, file_tokens: 2_048 }
+    }
 }
 
 /// The rules by which an endpoint is chosen.
@@ -272,6 +326,9 @@ pub struct Variant {
     /// TLS towards its endpoints; plain HTTP without it.
     #[serde(default)]
     pub tls: Option<EndpointTls>,
+    /// The APIs that its engines speak; all of them when it is not said.
+    #[serde(default)]
+    pub apis: Option<Vec<String>>,
     /// What a replica of it can do; without it the scheduler learns from a neutral prior.
     #[serde(default)]
     pub facts: Option<ReplicaFacts>,
@@ -322,6 +379,22 @@ impl EndpointTls {
         for file in files.into_iter().flatten() {
             *file = folder.join(&file);
         }
+    }
+}
+
+impl Model {
+    /// Whether some engine of it may speak this API.
+    pub(crate) fn speaks(&self, api: &Api) -> bool {
+        self.variants.is_empty() || self.variants.iter().any(|v| v.offers() & api.bit() != 0)
+    }
+}
+
+impl Variant {
+    /// The APIs that its engines speak, a bit each.
+    pub(crate) fn offers(&self) -> u32 {
+        let Some(names) = &self.apis else { return u32::MAX };
+        let bits = names.iter().filter_map(|name| api::named(name)).map(Api::bit);
+        bits.fold(0, |all, bit| all | bit)
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Variant {
     pub(crate) simulated: bool,
     /// The name its engines know the model by, where it is another one.
     pub(crate) served_name: Option<String>,
+    /// The APIs that its engines speak, a bit each.
+    pub(crate) offers: u32,
     /// What a replica of it can do.
     pub(crate) facts: Option<Arc<ReplicaFacts>>,
     /// How its endpoints are spoken to under TLS; `None` for plain HTTP.

@@ -3,6 +3,7 @@
 //! A [`Failure`] belongs to one request: its kind fixes status, code, and whether another
 //! endpoint may be tried. Behaviour branches on these, never on text.
 
+use crate::api::Errors;
 use http::StatusCode;
 use llmd_sched::RetryCause;
 use serde_json::json;
@@ -44,6 +45,12 @@ pub(crate) enum Kind {
     TooLong,
     /// No such model.
     UnknownModel,
+    /// No engine of the model speaks this API.
+    NotServed,
+    /// The answer that a request continues is not known here.
+    UnknownResponse,
+    /// The body is written in a way that is not read.
+    MediaType,
     /// No such path.
     UnknownPath,
     /// The path knows other methods.
@@ -93,6 +100,9 @@ impl Kind {
             Self::BadRequest => row(400, request, "invalid_request"),
             Self::TooLong => row(400, request, "context_length_exceeded"),
             Self::UnknownModel => row(404, request, "model_not_found"),
+            Self::NotServed => row(404, request, "api_not_served"),
+            Self::UnknownResponse => row(400, request, "previous_response_not_found"),
+            Self::MediaType => row(415, request, "unsupported_media_type"),
             Self::UnknownPath => row(404, request, "unknown_url"),
             Self::WrongMethod => row(405, request, "method_not_allowed"),
             Self::SlowBody => row(408, request, "request_timeout"),
@@ -156,9 +166,14 @@ impl Failure {
         self.kind.row().code
     }
 
-    /// The error object of the `OpenAI` API.
-    pub(crate) fn object(&self) -> String {
+    /// The error object of an API.
+    pub(crate) fn object(&self, errors: Errors) -> String {
         let row = self.kind.row();
+        if errors == Errors::Anthropic {
+            let kind = anthropic(row.status);
+            let error = json!({"type": kind, "message": self.message});
+            return json!({"type": "error", "error": error}).to_string();
+        }
         json!({"error": {
             "message": self.message,
             "type": row.error_type,
@@ -169,7 +184,22 @@ impl Failure {
     }
 
     /// The event that ends a broken stream.
-    pub(crate) fn event(&self) -> String {
-        format!("event: error\ndata: {}\n\n", self.object())
+    pub(crate) fn event(&self, errors: Errors) -> String {
+        format!("event: error\ndata: {}\n\n", self.object(errors))
+    }
+}
+
+/// Anthropic's name for errors of a status.
+const fn anthropic(status: u16) -> &'static str {
+    match status {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        503 => "overloaded_error",
+        408 | 504 => "timeout_error",
+        400..=499 => "invalid_request_error",
+        _ => "api_error",
     }
 }

@@ -4,16 +4,19 @@
 //! However a request ends – answered, failed, or dropped because the client left – the load it
 //! put on an endpoint is given back here, once.
 
+use crate::api::Errors;
+use crate::config::Model;
 use crate::endpoint::Endpoint;
 use crate::error::{Failure, Kind};
 use crate::headers;
 use crate::pool::{Picked, Pool};
+use crate::responses::Place;
 use crate::router::{Open, Router, Table};
 use crate::trace::{Parent, Trace};
 use http::{HeaderMap, HeaderValue};
 use llmd_sched::{Arrival, Refusal, RetryCause};
 use llmd_types::{Outcome, Phase, RequestId, Usage};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The status under which a request is counted whose client left (nginx's number for it).
@@ -34,6 +37,10 @@ pub(crate) struct Flight {
     pub(crate) begun: Instant,
     /// What the engine told of it.
     pub(crate) usage: Usage,
+    /// How its client expects errors.
+    pub(crate) errors: Errors,
+    /// The settings of its model, from the time when it was admitted.
+    pub(crate) model: Option<Arc<Model>>,
     /// Tokens counted in a stream, for engines that do not tell.
     pub(crate) counted: u32,
     router: Arc<Router>,
@@ -61,6 +68,8 @@ impl Flight {
             name,
             begun: Instant::now(),
             usage: Usage::default(),
+            errors: Errors::OpenAi,
+            model: None,
             counted: 0,
             router: Arc::clone(router),
             pool: None,
@@ -87,7 +96,8 @@ impl Flight {
     }
 
     /// It belongs to this pool.
-    pub(crate) fn admit(&mut self, pool: Arc<Pool>) {
+    pub(crate) fn admit(&mut self, pool: Arc<Pool>, model: Arc<Model>) {
+        self.model = Some(model);
         self.pool = Some(pool);
     }
 
@@ -99,6 +109,30 @@ impl Flight {
     /// The endpoint that it is at.
     pub(crate) fn placed(&self) -> Option<&Picked> {
         self.placed.as_ref()
+    }
+
+    /// The answer that its endpoint made can be continued there under this name.
+    pub(crate) fn made(&self, id: &str) {
+        if let Some((placed, pool)) = self.placed.as_ref().zip(self.pool.as_ref()) {
+            let endpoint = placed.endpoint.known.name.clone();
+            let place = Place { model: Arc::clone(&pool.name), endpoint };
+            let responses = self.router.responses.lock();
+            responses.unwrap_or_else(PoisonError::into_inner).made(id, place);
+        }
+    }
+
+    /// The endpoint that made an answer.
+    pub(crate) fn maker(&self, id: &str) -> Result<String, Failure> {
+        let responses = self.router.responses.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = responses.place(id);
+        let pool = self.pool.as_ref();
+        let here = place.filter(|place| pool.is_some_and(|pool| pool.name == place.model));
+        // An endpoint that left took its answers along.
+        let there = here.filter(|place| pool.is_some_and(|pool| pool.has(&place.endpoint)));
+        there.map(|place| place.endpoint.clone()).ok_or_else(|| {
+            let message = format!("the response {id:?} is not known here: send the whole input");
+            Failure::new(Kind::UnknownResponse, message).param("previous_response_id")
+        })
     }
 
     /// Asks for an endpoint.

@@ -4,19 +4,23 @@
 //! An answer that is no stream is read whole first, for the same reason; only a very large one
 //! goes on before its end is there.
 
+use crate::api::Api;
 use crate::body::{self, Ask};
+use crate::config::UsageMode;
 use crate::endpoint::Endpoint;
 use crate::error::{Failure, Kind};
 use crate::flight::{Flight, out_of_time};
 use crate::headers;
-use crate::sse;
+use crate::include;
+use crate::responses;
 use crate::upstream::Lease;
+use crate::usage;
 use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Method, Request, StatusCode, Uri, header, request, response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use llmd_types::Phase;
+use llmd_types::{Phase, Usage};
 use std::time::Duration;
 
 /// An answer without a stream is held up to this size.
@@ -31,6 +35,10 @@ pub(crate) struct Answer {
     pub(crate) begin: Bytes,
     /// Where the rest comes from; `None` when `begin` is all.
     pub(crate) rest: Option<Rest>,
+    /// What it answers.
+    pub(crate) api: &'static Api,
+    /// Its usage was asked for by the router, not by the client.
+    pub(crate) hide: bool,
 }
 
 /// The part of an answer that has still to come.
@@ -64,8 +72,14 @@ pub(crate) async fn attempt(
     let placed = flight.placed().map(|placed| placed.endpoint.clone());
     let endpoint = placed.ok_or_else(|| Failure::new(Kind::NoEndpoint, "not placed"))?;
     let traceparent = flight.trace.attempt(&endpoint);
-    let request = request(flight, &endpoint, client, body, ask, traceparent);
-    let outcome = first_byte(worker, flight, &endpoint, request).await;
+    let exact = flight.model.as_ref().is_some_and(|model| model.usage == UsageMode::Exact);
+    let wish = if exact { include::wish(ask, body) } else { None };
+    let hide = wish.is_some();
+    let renamed = endpoint.variant.served_name.as_deref().and_then(|name| ask.rename(name));
+    let edits = wish.into_iter().chain(renamed).collect();
+    let request = request(flight, &endpoint, client, body::edited(body, edits), traceparent);
+    let outcome = first_byte(worker, flight, &endpoint, request, ask.api).await;
+    let outcome = outcome.map(|answer| Answer { hide, ..answer });
     match &outcome {
         Ok(answer) => flight.trace.attempted(Some(answer.head.status.as_u16()), None),
         Err(failure) => flight.trace.attempted(None, Some(failure.code())),
@@ -81,21 +95,15 @@ fn request(
     flight: &Flight,
     endpoint: &Endpoint,
     client: &request::Parts,
-    body: &Bytes,
-    ask: &Ask,
+    body: Bytes,
     traceparent: Option<HeaderValue>,
 ) -> Request<Full<Bytes>> {
-    let passthrough = flight.pool().is_some_and(|pool| pool.model().passthrough);
+    let passthrough = flight.model.as_ref().is_some_and(|model| model.passthrough);
     let mut out = headers::upstream(&client.headers, &flight.name, passthrough);
     out.insert(header::HOST, endpoint.authority.clone());
     if let Some(traceparent) = traceparent {
         out.insert(headers::TRACEPARENT, traceparent);
     }
-    // The one rewrite: engines of this variant know the model by another name.
-    let body = match &endpoint.variant.served_name {
-        Some(name) if *name != ask.model => body::rename(body, &ask.model_span, name),
-        _ => body.clone(),
-    };
     let path = client.uri.path_and_query().cloned();
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = Method::POST;
@@ -110,6 +118,7 @@ async fn first_byte(
     flight: &mut Flight,
     endpoint: &Endpoint,
     request: Request<Full<Bytes>>,
+    api: &'static Api,
 ) -> Result<Answer, Failure> {
     let limits = &flight.table.config.limits;
     let connect = limits.connect();
@@ -134,25 +143,32 @@ async fn first_byte(
     };
     let sent = tokio::time::timeout(limit.min(left), sending).await;
     let (head, first, rest) = sent.unwrap_or_else(|_| Err(late(endpoint, limit, left)))?;
-    let stream = head.status.is_success() && headers::is_event_stream(&head.headers);
+    let passes = headers::is_event_stream(&head.headers) || headers::is_audio(&head.headers);
+    let stream = head.status.is_success() && passes;
+    let answer = |begin, rest| Answer { head, begin, rest, api, hide: false };
     match first {
         Some(first) if stream => {
             if let Some(pool) = &pool {
                 pool.first_byte(number);
             }
-            Ok(Answer { head, begin: first, rest: Some(rest) })
+            Ok(answer(first, Some(rest)))
         }
         None if stream => Err(lost(endpoint, "the stream ended before it began")),
         None => {
             rest.lease.give_back();
-            Ok(Answer { head, begin: Bytes::new(), rest: None })
+            Ok(answer(Bytes::new(), None))
         }
         Some(first) => {
-            let answer = whole(flight, endpoint, head, first, rest).await?;
-            if let Some(usage) = sse::usage_of(&answer.begin) {
-                flight.usage = usage;
+            let (begin, rest) = whole(flight, endpoint, first, rest).await?;
+            if let Some(usage) = usage::of(&begin).usage {
+                // What generates nothing says that it generated 0 tokens.
+                let completion_tokens = usage.completion_tokens.filter(|_| api.generates());
+                flight.usage = Usage { completion_tokens, ..usage };
             }
-            Ok(answer)
+            if let Some(id) = api.keeps.then(|| responses::id_of(&begin)).flatten() {
+                flight.made(&id);
+            }
+            Ok(answer(begin, rest))
         }
     }
 }
@@ -161,10 +177,9 @@ async fn first_byte(
 async fn whole(
     flight: &Flight,
     endpoint: &Endpoint,
-    head: response::Parts,
     first: Bytes,
     mut rest: Rest,
-) -> Result<Answer, Failure> {
+) -> Result<(Bytes, Option<Rest>), Failure> {
     let mut all = BytesMut::from(first);
     let idle = Duration::from_millis(flight.table.config.limits.idle_ms);
     while all.len() < WHOLE_MAX {
@@ -180,14 +195,14 @@ async fn whole(
         };
         let Some(next) = next? else {
             rest.lease.give_back();
-            return Ok(Answer { head, begin: all.freeze(), rest: None });
+            return Ok((all.freeze(), None));
         };
         if left.is_zero() {
             return Err(out_of_time());
         }
         all.extend_from_slice(&next);
     }
-    Ok(Answer { head, begin: all.freeze(), rest: Some(rest) })
+    Ok((all.freeze(), Some(rest)))
 }
 
 /// The next bytes of a body; `None` at its end. Trailers are left out.

@@ -6,15 +6,18 @@
 
 #![allow(clippy::missing_panics_doc, reason = "to panic is how these report")]
 
+use crate::api::{APIS, Api};
 use crate::body::{self, Ask};
-use crate::config::Config;
+use crate::config::{Config, Multimodal};
 use crate::headers;
+use crate::include;
+use crate::prompt;
 use crate::routes;
 use crate::scrape;
 use crate::sse::Events;
 use crate::trace::Parent;
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -26,35 +29,57 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub use llmd_discovery::fuzz::endpoints;
 
-/// The body of a completion: the places in it are places in it, and another model's name can be
-/// put in without changing what else was read.
+/// The body of a request, as each API reads it: the places in it are places in it, and edits of
+/// it (another model's name, a wish for usage) leave all else that is read as it was.
 pub fn body(bytes: &[u8]) {
-    let Ok(ask) = body::parse(bytes) else { return };
-    let model: String = serde_json::from_slice(&bytes[ask.model_span.clone()]).unwrap_or_default();
-    assert_eq!(model, ask.model);
-    let prompt = |ask: &Ask, bytes: &[u8]| -> Vec<Vec<u8>> {
-        ask.prompt.iter().map(|part| bytes[part.clone()].to_vec()).collect()
+    let mut headers = HeaderMap::new();
+    let form = HeaderValue::from_static("multipart/form-data; boundary=B");
+    headers.insert(header::CONTENT_TYPE, form);
+    for api in APIS {
+        if let Ok(ask) = body::parse(api, &headers, bytes) {
+            edited(&ask, &headers, bytes);
+        }
+    }
+}
+
+fn edited(ask: &Ask, headers: &HeaderMap, bytes: &[u8]) {
+    let parts = |ask: &Ask, bytes: &[u8]| -> Vec<Vec<u8>> {
+        ask.prompt.iter().map(|part| bytes[part.span.clone()].to_vec()).collect()
     };
-    let name = "a \"new\" name";
-    let renamed = body::rename(&Bytes::copy_from_slice(bytes), &ask.model_span, name);
-    let again = body::parse(&renamed).ok();
-    let again = again.as_ref().map(|again| {
-        assert_eq!(again.model, name);
-        (again.stream, again.max_tokens, again.prompt_tokens, prompt(again, &renamed))
-    });
-    let first = (ask.stream, ask.max_tokens, ask.prompt_tokens, prompt(&ask, bytes));
-    assert_eq!(again, Some(first));
+    let seen = |ask: &Ask, bytes: &[u8]| {
+        (ask.stream, ask.max_tokens, ask.prompt_tokens, parts(ask, bytes))
+    };
+    let keys = prompt::keys(1, bytes, &ask.prompt, &Multimodal::default());
+    assert!(keys.len() <= bytes.len() + ask.prompt.len() * Multimodal::MAX as usize);
+    let (name, wish) = (ask.rename("a \"new\" name"), include::wish(ask, bytes));
+    let named = name.is_some();
+    let edits = name.into_iter().chain(wish).collect();
+    let again = body::edited(&Bytes::copy_from_slice(bytes), edits);
+    let read = body::parse(ask.api, headers, &again);
+    assert!(read.is_ok(), "{read:?}");
+    let Ok(read) = read else { return };
+    assert_eq!(seen(ask, bytes), seen(&read, &again));
+    assert_eq!(read.model, if named { "a \"new\" name" } else { &*ask.model });
 }
 
 /// An event stream, cut into pieces as its first byte says: however it is cut, no byte is lost
 /// or changed, and the same is read of it.
 pub fn sse(bytes: &[u8]) {
     let Some((cut, stream)) = bytes.split_first() else { return };
-    assert_eq!(read_stream(stream, usize::from(*cut) + 1), read_stream(stream, usize::MAX));
+    for api in APIS {
+        let read = |most| read_stream(api, false, stream, most);
+        let (bytes, rest) = read(usize::from(*cut) + 1);
+        assert_eq!(bytes, stream, "bytes were lost or changed");
+        assert_eq!(rest, read(usize::MAX).1);
+        let hidden = |most| read_stream(api, true, stream, most);
+        assert_eq!(hidden(usize::from(*cut) + 1), hidden(usize::MAX));
+    }
 }
 
-fn read_stream(stream: &[u8], most: usize) -> (u32, bool, Usage) {
-    let (mut events, mut passed, mut count) = (Events::default(), Vec::new(), 0);
+type Read = (Vec<u8>, (u32, bool, Usage));
+
+fn read_stream(api: &'static Api, hide: bool, stream: &[u8], most: usize) -> Read {
+    let (mut events, mut passed, mut count) = (Events::new(api, hide), Vec::new(), 0);
     for piece in stream.chunks(most) {
         let one = events.push(Bytes::copy_from_slice(piece));
         passed.extend_from_slice(&one.bytes);
@@ -62,8 +87,7 @@ fn read_stream(stream: &[u8], most: usize) -> (u32, bool, Usage) {
     }
     let last = events.rest();
     passed.extend_from_slice(&last.bytes);
-    assert_eq!(passed, stream, "bytes were lost or changed");
-    (count + last.count, events.done, events.usage)
+    (passed, (count + last.count, events.done, events.usage))
 }
 
 /// `router.yaml`: what is refused is refused with a reason.

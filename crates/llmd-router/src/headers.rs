@@ -128,6 +128,19 @@ pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
         .is_some_and(|begin| begin.eq_ignore_ascii_case(wanted))
 }
 
+/// Whether it is one whose events can be read. An engine may compress though nobody asked.
+pub(crate) fn is_plain_event_stream(headers: &HeaderMap) -> bool {
+    let encoding = headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes);
+    is_event_stream(headers)
+        && encoding.is_none_or(|encoding| encoding.eq_ignore_ascii_case(b"identity"))
+}
+
+/// Whether an answer is to be heard while it is made.
+pub(crate) fn is_audio(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    value.is_some_and(|value| value.get(..6).is_some_and(|v| v.eq_ignore_ascii_case(b"audio/")))
+}
+
 /// Headers that `connection` declares hop-by-hop, in lower case.
 fn named_by_connection(headers: &HeaderMap) -> Vec<String> {
     let values = headers.get_all(header::CONNECTION).into_iter();

@@ -8,13 +8,16 @@
 //! - `config`: `router.yaml`; `reload`: from there to pools, at the start and at every change
 //! - `control`: start, drain, end; `server`: sockets and threads; `tasks`: where tasks start
 //! - `tls`, `wire`, `heads`, `patience`, `http2`: what is asked of a client's connection
+//! - `api`: the APIs that it speaks, a row each
 //! - `phases`, `routes`, `receive`, `body`, `forward`, `stream`, `sse`, `flight`: a request
-//! - `upstream`, `headers`, `error`: what it uses on its way
+//! - `prompt`, `usage`, `include`: what is counted of it; `responses`: who can continue it
+//! - `upstream`, `headers`, `json`, `error`: what it uses on its way
 //! - `pool`, `endpoint`, `scrape`, `checks`, `health`: what it is placed on
 //! - `admin`, `metrics`, `trace`: what people see of it
 //! - `fuzz`: its parsers, for `fuzz/` only
 
 mod admin;
+mod api;
 mod body;
 mod checks;
 mod command;
@@ -31,14 +34,18 @@ mod heads;
 mod health;
 mod http2;
 mod ids;
+mod include;
+mod json;
 mod log;
 mod metrics;
 mod patience;
 mod phases;
 mod pool;
 mod process;
+mod prompt;
 mod receive;
 mod reload;
+mod responses;
 mod router;
 mod routes;
 mod scrape;
@@ -49,6 +56,7 @@ mod tasks;
 mod tls;
 mod trace;
 mod upstream;
+mod usage;
 mod wire;
 mod worker;
 

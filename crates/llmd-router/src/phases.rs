@@ -7,10 +7,12 @@
 //! passes through. Where the connection failed or broke, every endpoint may be tried once; of
 //! the other attempts `retry.attempts` may be made.
 
+use crate::api::{self, Api, Errors};
 use crate::body::{self, Ask};
 use crate::error::{Failure, Kind};
 use crate::flight::Flight;
 use crate::forward::{self, Answer};
+use crate::prompt;
 use crate::receive;
 use crate::routes::{self, Route};
 use crate::stream::{self, Reply};
@@ -18,18 +20,20 @@ use crate::worker::Worker;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, header, request};
 use hyper::body::Incoming;
-use llmd_sched::{Arrival, RetryCause, prefix};
+use llmd_sched::{Arrival, RetryCause};
 use llmd_types::{Outcome, Phase};
 
 /// Answers one request of a client.
 pub(crate) async fn respond(worker: &Worker, request: Request<Incoming>) -> Response<Reply> {
     let mut flight = Flight::begin(&worker.router, request.headers());
     let name = flight.name.clone();
-    let outcome = match routes::find(request.method(), request.uri().path()) {
-        Ok(Route::Completion) => {
+    let path = request.uri().path();
+    flight.errors = api::at(path).map_or(Errors::OpenAi, |api| api.errors);
+    let outcome = match routes::find(request.method(), path) {
+        Ok(Route::Ask(api)) => {
             let (head, incoming) = request.into_parts();
             match receive::body(&flight, &head, incoming).await {
-                Ok(body) => complete(worker, flight, &head, body, None).await,
+                Ok(body) => complete(worker, flight, &head, (api, body), None).await,
                 Err(failure) => Err((flight, failure)),
             }
         }
@@ -61,15 +65,15 @@ pub(crate) fn refuse(worker: &Worker, client: &HeaderMap, failure: &Failure) -> 
     response
 }
 
-/// A completion with its body read; `only` names the one endpoint that it may go to.
+/// A request of an API with its body read; `only` names the one endpoint that it may go to.
 pub(crate) async fn complete(
     worker: &Worker,
     mut flight: Flight,
     head: &request::Parts,
-    body: Bytes,
+    (api, body): (&'static Api, Bytes),
     only: Option<&str>,
 ) -> Result<Response<Reply>, (Flight, Failure)> {
-    let placed = parse(&mut flight, head, &body)
+    let placed = parse(&mut flight, head, api, &body)
         .and_then(|ask| admit(&mut flight, &ask).map(|()| ask))
         .and_then(|ask| tokenize_and_pick(&mut flight, &ask, &body, only).map(|()| ask));
     let ask = match placed {
@@ -92,13 +96,16 @@ pub(crate) async fn complete(
     }
 }
 
-fn parse(flight: &mut Flight, head: &request::Parts, body: &Bytes) -> Result<Ask, Failure> {
+fn parse(
+    flight: &mut Flight,
+    head: &request::Parts,
+    api: &'static Api,
+    body: &[u8],
+) -> Result<Ask, Failure> {
     flight.trace.phase(Phase::Parse);
-    let ask = body::parse(body)?;
+    let ask = body::parse(api, &head.headers, body)?;
     if flight.trace.is_live() {
-        let chat = head.uri.path().ends_with("/chat/completions");
-        let operation = if chat { "chat" } else { "text_completion" };
-        flight.trace.set("gen_ai.operation.name", operation);
+        flight.trace.set("gen_ai.operation.name", api.operation);
         flight.trace.set("gen_ai.request.model", ask.model.clone());
         flight.trace.set("llmd.stream", ask.stream);
         flight.trace.set("url.path", head.uri.path().to_owned());
@@ -113,11 +120,23 @@ fn parse(flight: &mut Flight, head: &request::Parts, body: &Bytes) -> Result<Ask
 
 fn admit(flight: &mut Flight, ask: &Ask) -> Result<(), Failure> {
     flight.trace.phase(Phase::Admit);
-    let pool = flight.table.pool(&ask.model).cloned().ok_or_else(|| {
-        let message = format!("the model {:?} does not exist", ask.model);
+    let pool = match flight.table.pools.as_slice() {
+        [only] if ask.model_span.is_empty() => Some(only),
+        _ => flight.table.pool(&ask.model),
+    };
+    let pool = pool.cloned().ok_or_else(|| {
+        let message = match ask.model.as_str() {
+            "" => "`model` is missing: name one of /v1/models".to_owned(),
+            name => format!("the model {name:?} does not exist"),
+        };
         Failure::new(Kind::UnknownModel, message).param("model")
     })?;
-    flight.admit(pool);
+    let model = pool.model();
+    if !model.speaks(ask.api) {
+        let message = format!("no engine of the model {:?} speaks this API", model.name);
+        return Err(Failure::new(Kind::NotServed, message));
+    }
+    flight.admit(pool, model);
     Ok(())
 }
 
@@ -128,25 +147,21 @@ fn tokenize_and_pick(
     only: Option<&str>,
 ) -> Result<(), Failure> {
     flight.trace.phase(Phase::Tokenize);
-    let mut keys = Vec::new();
+    let maker = ask.previous.as_deref().map(|id| flight.maker(id)).transpose()?;
     let seed = flight.pool().map_or(0, |pool| pool.prefix_seed);
-    let prompt_bytes: usize = ask.prompt.iter().map(ExactSizeIterator::len).sum();
-    if let [one] = ask.prompt.as_slice() {
-        prefix::chain(seed, &body[one.clone()], &mut keys);
-    } else {
-        let parts: Vec<&[u8]> = ask.prompt.iter().map(|part| &body[part.clone()]).collect();
-        prefix::chain(seed, &parts.concat(), &mut keys);
-    }
+    let counts = flight.model.as_ref().map(|model| model.multimodal).unwrap_or_default();
+    let keys = prompt::keys(seed, body, &ask.prompt, &counts);
     let arrival = Arrival {
         request: flight.number,
-        prompt_bytes: u32::try_from(prompt_bytes).unwrap_or(u32::MAX),
+        prompt_bytes: prompt::bytes(&ask.prompt, &counts),
         prompt_tokens: ask.prompt_tokens,
         keys: &keys,
-        max_tokens: ask.max_tokens,
+        max_tokens: if ask.api.generates() { ask.max_tokens } else { Some(1) },
         stream: ask.stream,
         flow: 0,
+        needs: ask.api.bit(),
     };
-    flight.place(arrival, only)
+    flight.place(arrival, maker.as_deref().or(only))
 }
 
 fn pass_on(worker: &Worker, mut flight: Flight, answer: Answer) -> Response<Reply> {
@@ -158,5 +173,5 @@ fn pass_on(worker: &Worker, mut flight: Flight, answer: Answer) -> Response<Repl
 fn fail(mut flight: Flight, failure: &Failure) -> Response<Reply> {
     let status = failure.status();
     flight.end(status.as_u16(), Outcome::Lost, Some(failure.code()));
-    stream::error(failure)
+    stream::error(failure, flight.errors)
 }

@@ -211,6 +211,11 @@ impl Pool {
         members.filter_map(|m| Some((m.index?, Arc::clone(&m.endpoint)))).collect()
     }
 
+    /// Whether the scheduler may place requests on an endpoint of that name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.lock().members.get(name).is_some_and(|member| member.index.is_some())
+    }
+
     /// An endpoint by name, and whether the scheduler may place requests on it.
     pub(crate) fn endpoint(&self, name: &str) -> Option<(Arc<Endpoint>, bool)> {
         let state = self.lock();
@@ -296,6 +301,7 @@ fn variants(model: &Model, tls: &Tls, metrics: &Metrics) -> BTreeMap<String, Arc
             accelerator: variant.accelerator.clone(),
             simulated: variant.simulated,
             served_name: variant.served_name.clone(),
+            offers: variant.offers(),
             facts: variant.facts.clone().map(Arc::new),
             dial: tls.dial(variant.tls.as_ref()),
             metrics: metrics.variant(&model.name, &variant.name),
@@ -322,6 +328,7 @@ fn no_variant(model: &Model, metrics: &Metrics) -> Variant {
         accelerator: String::new(),
         simulated: false,
         served_name: None,
+        offers: u32::MAX,
         facts: None,
         dial: None,
         metrics: metrics.variant(&model.name, ""),

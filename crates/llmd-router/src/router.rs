@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::ids::Ids;
 use crate::metrics::{Metrics, ModelMetrics, OTHER};
 use crate::pool::Pool;
+use crate::responses::Responses;
 use crate::tls::Tls;
 use crate::trace::Tracer;
 use std::collections::HashMap;
@@ -53,6 +54,8 @@ pub(crate) struct Router {
     pub(crate) connections: AtomicU64,
     /// How many files the process may have open.
     pub(crate) files: u64,
+    /// Who made which response.
+    pub(crate) responses: Mutex<Responses>,
     table: RwLock<Arc<Table>>,
     config_error: Mutex<Option<String>>,
     open: AtomicI64,
@@ -69,6 +72,7 @@ impl Router {
             ids: Ids::default(),
             connections: AtomicU64::new(0),
             files: crate::server::files(),
+            responses: Mutex::default(),
             table: RwLock::new(Arc::new(table)),
             config_error: Mutex::default(),
             open: AtomicI64::new(0),

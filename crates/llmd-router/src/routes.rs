@@ -1,5 +1,7 @@
 //! Which paths and methods the data port knows, and the answers that need no endpoint.
 
+use crate::api::{self, Api};
+use crate::config::Model;
 use crate::error::{Failure, Kind};
 use crate::flight::Flight;
 use crate::stream::{self, Reply};
@@ -11,7 +13,7 @@ use serde_json::{Value, json};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// An answer of a model.
-    Completion,
+    Ask(&'static Api),
     /// The list of models.
     Models,
     /// One entry of that list.
@@ -31,10 +33,10 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<Route, Failure> {
         return Ok(Route::Options(ALL));
     }
     let one = path.strip_prefix("/v1/models/").filter(|name| !name.is_empty());
-    let (allowed, route) = match (path, one) {
-        ("/v1/chat/completions" | "/v1/completions", _) => (POST, Route::Completion),
-        ("/v1/models", _) => (GET, Route::Models),
-        (_, Some(name)) => (GET, Route::Model(decoded(name))),
+    let (allowed, route) = match (api::at(path), path, one) {
+        (Some(api), ..) => (POST, Route::Ask(api)),
+        (_, "/v1/models", _) => (GET, Route::Models),
+        (_, _, Some(name)) => (GET, Route::Model(decoded(name))),
         _ => return Err(Failure::new(Kind::UnknownPath, format!("there is no path {path:?}"))),
     };
     let known = allowed.split(", ").any(|name| name == method.as_str());
@@ -68,10 +70,11 @@ fn decoded(name: &str) -> String {
 /// All models, aliases included, as the `OpenAI` API lists them.
 pub(crate) fn models(flight: &mut Flight) -> Response<Reply> {
     let table = flight.table.clone();
-    let names = table.config.models.iter().flat_map(|model| {
-        std::iter::once(&model.name).chain(&model.aliases).map(|name| (name, &model.name))
+    let data = table.config.models.iter().flat_map(|model| {
+        let names = std::iter::once(&model.name).chain(&model.aliases);
+        names.map(|name| entry(flight, name, model)).collect::<Vec<_>>()
     });
-    let data: Vec<Value> = names.map(|(name, root)| entry(flight, name, root)).collect();
+    let data: Vec<Value> = data.collect();
     ok(flight, &json!({"object": "list", "data": data}))
 }
 
@@ -81,14 +84,24 @@ pub(crate) fn model(flight: &mut Flight, name: &str) -> Result<Response<Reply>, 
         let message = format!("the model {name:?} does not exist");
         return Err(Failure::new(Kind::UnknownModel, message).param("model"));
     };
-    let object = entry(flight, name, &pool.name);
+    let object = entry(flight, name, &pool.model());
     Ok(ok(flight, &object))
 }
 
-fn entry(flight: &Flight, name: &str, root: &str) -> Value {
+/// `max_model_len` is the longest that some engine of the model takes: longer prompts are
+/// refused, and shorter ones find one that takes them.
+fn entry(flight: &Flight, name: &str, model: &Model) -> Value {
     let created = flight.table.loaded_at.duration_since(std::time::UNIX_EPOCH);
     let created = created.map_or(0, |since| since.as_secs());
-    json!({"id": name, "object": "model", "created": created, "owned_by": "llmd-ctl", "root": root})
+    let mut entry = json!({
+        "id": name, "object": "model", "created": created, "owned_by": "llmd-ctl",
+        "root": model.name,
+    });
+    let facts = model.variants.iter().filter_map(|variant| variant.facts.as_ref());
+    if let Some(longest) = facts.map(|facts| facts.max_model_len).max() {
+        entry["max_model_len"] = longest.into();
+    }
+    entry
 }
 
 fn ok(flight: &mut Flight, object: &Value) -> Response<Reply> {

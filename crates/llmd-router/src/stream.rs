@@ -6,6 +6,7 @@
 //! and the flight, which gives the load back. Limits are looked at as pieces are asked for; of a
 //! client that asks for none, in `patience`.
 
+use crate::api::Errors;
 use crate::error::{Failure, Kind};
 use crate::flight::{Flight, out_of_time};
 use crate::forward::{self, Answer, Rest};
@@ -53,8 +54,8 @@ pub(crate) fn json(status: StatusCode, object: String) -> Response<Reply> {
 }
 
 /// The answer that tells of a failure.
-pub(crate) fn error(failure: &Failure) -> Response<Reply> {
-    let mut response = json(failure.status(), failure.object());
+pub(crate) fn error(failure: &Failure, errors: Errors) -> Response<Reply> {
+    let mut response = json(failure.status(), failure.object(errors));
     let headers = response.headers_mut();
     if failure.status() == StatusCode::SERVICE_UNAVAILABLE {
         headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -69,6 +70,8 @@ pub(crate) fn error(failure: &Failure) -> Response<Reply> {
 fn answered(status: u16) -> Outcome {
     match status {
         200..300 => Outcome::Done,
+        // It does not speak this API: no fault of its own.
+        501 => Outcome::Refused,
         500.. => Outcome::Failed,
         _ => Outcome::Refused,
     }
@@ -76,7 +79,7 @@ fn answered(status: u16) -> Outcome {
 
 /// Passes an endpoint's answer on.
 pub(crate) fn pass_on(worker: &Worker, mut flight: Flight, answer: Answer) -> Response<Reply> {
-    let Answer { mut head, begin, rest } = answer;
+    let Answer { mut head, begin, rest, api, hide } = answer;
     headers::downstream(&mut head.headers);
     let Some(rest) = rest else {
         let status = head.status;
@@ -88,7 +91,7 @@ pub(crate) fn pass_on(worker: &Worker, mut flight: Flight, answer: Answer) -> Re
     };
     let limits = &flight.table.config.limits;
     let idle = Duration::from_millis(limits.idle_ms);
-    let events = headers::is_event_stream(&head.headers).then(Events::default);
+    let events = headers::is_plain_event_stream(&head.headers).then(|| Events::new(api, hide));
     if events.is_some() {
         head.headers.remove(header::CONTENT_LENGTH);
     }
@@ -167,18 +170,24 @@ impl Passing {
         let passed = events.push(data);
         let since = now.duration_since(self.last).as_secs_f64();
         self.last = now;
-        if passed.count > 0 {
-            let first = self.flight.counted == 0;
-            self.flight.counted = self.flight.counted.saturating_add(passed.count);
-            if let Some(pool) = self.flight.pool() {
-                pool.progress(self.flight.number, passed.count);
-            }
-            if let Some(placed) = self.flight.placed().filter(|_| !first) {
-                let itl = &placed.endpoint.variant.metrics.itl;
-                itl.observe(since / f64::from(passed.count));
-            }
-        }
+        self.count(passed.count, since);
         passed.bytes
+    }
+
+    /// So many tokens came, after so many seconds.
+    fn count(&mut self, tokens: u32, since: f64) {
+        if tokens == 0 {
+            return;
+        }
+        let first = self.flight.counted == 0;
+        self.flight.counted = self.flight.counted.saturating_add(tokens);
+        if let Some(pool) = self.flight.pool() {
+            pool.progress(self.flight.number, tokens);
+        }
+        if let Some(placed) = self.flight.placed().filter(|_| !first) {
+            let itl = &placed.endpoint.variant.metrics.itl;
+            itl.observe(since / f64::from(tokens));
+        }
     }
 
     /// Pending until a limit of time is passed.
@@ -214,13 +223,19 @@ impl Passing {
     fn ended(&mut self) -> Piece {
         let mut left = Bytes::new();
         if let Some(events) = &mut self.events {
-            left = events.rest().bytes;
-            if !events.done {
+            let passed = events.rest();
+            let (done, usage, made) = (events.done, events.usage, events.made.take());
+            left = passed.bytes;
+            self.count(passed.count, self.last.elapsed().as_secs_f64());
+            if !done {
                 // Without a length the end of a connection looks like the end of an answer.
                 let failure = self.lost("the stream ended too soon");
                 return Some(self.broken(&failure));
             }
-            self.flight.usage = events.usage;
+            self.flight.usage = usage;
+            if let Some(id) = made {
+                self.flight.made(&id);
+            }
         }
         self.closer.cut_at(None);
         if let Some(rest) = self.rest.take() {
@@ -236,8 +251,10 @@ impl Passing {
     fn broken(&mut self, failure: &Failure) -> Result<Frame<Bytes>, io::Error> {
         self.rest = None;
         self.flight.trace.attempted(None, Some(failure.code()));
-        if let Some(events) = &self.events {
+        let mut last = Bytes::new();
+        if let Some(events) = &mut self.events {
             self.flight.usage = events.usage;
+            last = events.kept();
         }
         let status = failure.status().as_u16();
         // An answer that is not at its end when its time is over is no fault of the engine.
@@ -252,7 +269,8 @@ impl Passing {
         if let Some(pool) = self.flight.pool() {
             pool.metrics.stream_errors.inc();
         }
-        Ok(Frame::data(Bytes::from(failure.event())))
+        let event = failure.event(self.flight.errors);
+        Ok(Frame::data(Bytes::from([&last, event.as_bytes()].concat())))
     }
 }
 

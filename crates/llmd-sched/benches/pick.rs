@@ -51,6 +51,7 @@ impl Traffic {
                 name: format!("e{at}").into(),
                 variant: format!("v{}", at % 4).into(),
                 facts: Some(Arc::new(facts)),
+                offers: u32::MAX,
             }));
         }
         traffic
@@ -75,6 +76,7 @@ impl Traffic {
             max_tokens: Some(200),
             stream: true,
             flow: 0,
+            needs: 0,
         });
         let turns_before = watched.then(turns).flatten();
         let began = Instant::now();

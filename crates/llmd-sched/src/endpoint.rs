@@ -65,6 +65,8 @@ pub(crate) struct Endpoint {
     /// The facts came from a profile; else they are the neutral prior.
     pub(crate) known: bool,
     pub(crate) state: EndpointState,
+    /// Kinds of requests that it can serve, a bit each.
+    pub(crate) offers: u32,
     /// Requests that name this number: it is not given to another endpoint before they end.
     pub(crate) held: u32,
     pub(crate) load: Load,
@@ -97,6 +99,7 @@ impl Endpoint {
             limit: 0,
             known: false,
             state: EndpointState::Down,
+            offers: u32::MAX,
             held: 0,
             load: Load::default(),
             reported: None,

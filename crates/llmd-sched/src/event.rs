@@ -21,6 +21,8 @@ pub struct EndpointFacts {
     pub variant: Arc<str>,
     /// What it can do; `None` gets the neutral prior, and status says so.
     pub facts: Option<Arc<ReplicaFacts>>,
+    /// Kinds of requests that it can serve, a bit each.
+    pub offers: u32,
 }
 
 /// A request as the scheduler sees it. Borrowed: nothing is kept but what accounting needs.
@@ -40,6 +42,8 @@ pub struct Arrival<'a> {
     pub stream: bool,
     /// Requests that share fairness and output length: a hash of tenant or session; 0 is all.
     pub flow: u64,
+    /// Bits that its endpoint must offer; 0 is content with any.
+    pub needs: u32,
 }
 
 /// Something happened.

@@ -16,13 +16,14 @@ pub(crate) fn filter(pool: &mut PoolState, request: &Request, now: Micros) -> Re
     let PoolState { endpoints, candidates, config, .. } = pool;
     let exact = request.length != Length::Estimated;
     let need = tokens_needed(request);
-    // 1. Ready, 2. not tried before, 3. long enough for a length that is certain, and
+    // 1. Ready and able to, 2. not tried before, 3. long enough for a length that is certain, and
     // 4. healthy, or the least ill that there are.
     candidates.clear();
     let (mut ready, mut best, mut slow) = (false, Standing::Unreachable, false);
     let (mut shortest, mut longest) = (u64::MAX, 0);
     for (endpoint, index) in endpoints.iter().zip(0..).map(|(e, at)| (e, EndpointIndex(at))) {
-        if endpoint.state != EndpointState::Ready {
+        let able = endpoint.offers & request.needs == request.needs;
+        if endpoint.state != EndpointState::Ready || !able {
             continue;
         }
         ready = true;

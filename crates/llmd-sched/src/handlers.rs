@@ -99,6 +99,7 @@ fn remember(pool: &mut PoolState, arrival: &Arrival<'_>, pinned: bool) -> Reques
         output: expected.min(arrival.max_tokens.unwrap_or(u32::MAX)).max(1),
         stream: arrival.stream,
         flow: arrival.flow,
+        needs: arrival.needs,
         pinned,
         keys,
         ..Request::default()
@@ -408,6 +409,7 @@ fn endpoint_up(pool: &mut PoolState, facts: EndpointFacts, now: Micros) -> Actio
     }
     endpoint.state = EndpointState::Ready;
     endpoint.variant = variant;
+    endpoint.offers = facts.offers;
     endpoint.set_facts(facts.facts);
     let bytes_per_token = pool.habits.bytes_per_token();
     pool.index.join(place, pool.endpoints[place].prefix_blocks(bytes_per_token));

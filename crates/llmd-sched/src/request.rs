@@ -23,6 +23,8 @@ pub(crate) struct Request {
     pub(crate) output: u32,
     pub(crate) stream: bool,
     pub(crate) flow: u64,
+    /// What its endpoint must offer.
+    pub(crate) needs: u32,
     /// Wants one endpoint and no other.
     pub(crate) pinned: bool,
     pub(crate) keys: Vec<u64>,

@@ -27,6 +27,7 @@ impl Traffic {
                 name: format!("e{at}").into(),
                 variant: "v".into(),
                 facts: Some(Arc::new(ReplicaFacts::neutral())),
+                offers: u32::MAX,
             };
             traffic.happen(Event::EndpointUp(facts));
         }
@@ -62,6 +63,7 @@ impl Traffic {
             max_tokens: Some(100),
             stream: self.next.is_multiple_of(3),
             flow: self.next % 40,
+            needs: 0,
         }));
         self.happen(Event::Retry(request, RetryCause::Lost));
         self.happen(Event::Sent(request));

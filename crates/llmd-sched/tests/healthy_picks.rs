@@ -90,6 +90,7 @@ impl Side {
             name: format!("e{at}").into(),
             variant: format!("v{}", at % 2).into(),
             facts: Some(Arc::new(facts)),
+            offers: u32::MAX,
         };
         let actions = self.happen(Event::EndpointUp(facts));
         actions.iter().find_map(|action| match action {
@@ -127,6 +128,7 @@ impl Side {
                     max_tokens: Some(50),
                     stream: id.is_multiple_of(2),
                     flow: 0,
+                    needs: 0,
                 }));
                 self.happen(Event::Sent(request));
                 while self.pool.has_index_work() {
@@ -172,6 +174,7 @@ impl Side {
             max_tokens: Some(1),
             stream: false,
             flow: 0,
+            needs: 0,
         };
         self.happen(Event::ArriveAt(pinned, index));
         self.happen(Event::Retry(RequestId(u64::MAX), RetryCause::Unreachable));

@@ -169,6 +169,7 @@ impl Run {
                     max_tokens: *max,
                     stream: id % 3 != 0,
                     flow: id % 5,
+                    needs: 0,
                 };
                 match at {
                     Some(at) => self.happen(Event::ArriveAt(arrival, EndpointIndex(*at))),
@@ -196,6 +197,7 @@ impl Run {
                 name: format!("e{name}").into(),
                 variant: format!("v{}", kind % 3).into(),
                 facts: facts(*kind),
+                offers: u32::MAX,
             })),
             Op::Drain(at) => self.happen(Event::EndpointDrain(EndpointIndex(*at))),
             Op::Down(at) => self.happen(Event::EndpointDown(EndpointIndex(*at))),

@@ -154,7 +154,7 @@ impl<'a> Fleet<'a> {
             let name: Arc<str> = format!("{}-{place}", member.variant).into();
             let (variant, facts) = (member.variant.clone(), member.told.clone());
             fleet.engines.push(Engine::new(member.engine.clone()));
-            let up = Event::EndpointUp(EndpointFacts { name, variant, facts });
+            let up = Event::EndpointUp(EndpointFacts { name, variant, facts, offers: u32::MAX });
             fleet.happen(up, Micros::ZERO);
         }
         fleet
@@ -186,6 +186,7 @@ impl<'a> Fleet<'a> {
                 max_tokens: Some(asked.output_tokens),
                 stream: asked.stream,
                 flow: asked.flow,
+                needs: 0,
             }),
             now,
         );

@@ -68,7 +68,12 @@ fn the_picks_of_decode_bound_bursts_equal_the_optimum_by_expected_finish() {
         let mut now = Micros(0);
         for (name, facts) in ["a", "b"].into_iter().zip(&facts) {
             let (name, facts) = (Arc::from(name), Some(Arc::new(facts.clone())));
-            let up = Event::EndpointUp(EndpointFacts { variant: Arc::clone(&name), name, facts });
+            let up = Event::EndpointUp(EndpointFacts {
+                variant: Arc::clone(&name),
+                name,
+                facts,
+                offers: u32::MAX,
+            });
             step(&mut pool, up, now, &mut rng);
         }
         let mut states = [State::default(), State::default()];
@@ -83,6 +88,7 @@ fn the_picks_of_decode_bound_bursts_equal_the_optimum_by_expected_finish() {
                     max_tokens: Some(OUTPUT),
                     stream: true,
                     flow: 0,
+                    needs: 0,
                 };
                 next += 1;
                 let times = [0, 1].map(|at| finish_us(&facts[at], &states[at]));

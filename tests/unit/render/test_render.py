@@ -34,6 +34,7 @@ models:
   - assistant
   objective: latency
   scheduler: expected-finish
+  usage: exact
   slo:
     ttftUs: 800000
     itlUs: 40000
@@ -63,9 +64,8 @@ models:
 
 def test_the_router_configuration_as_a_whole() -> None:
     old = replace(external("old", "http://10.0.0.7:8100"), served_name="other")
-    chat = model(
-        "chat", variant("a"), old, aliases=("assistant",), slo=Slo(ttft_us=800000, itl_us=40000)
-    )
+    slo = Slo(ttft_us=800000, itl_us=40000)
+    chat = model("chat", variant("a"), old, aliases=("assistant",), slo=slo, usage="exact")
     whole = replace(plan(chat), traces=Traces("http://collector:4318", "http/protobuf", 0.5))
     assert render_router(whole, PLACE, LAYOUT) == GOLDEN
 

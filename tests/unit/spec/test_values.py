@@ -56,6 +56,7 @@ CASES = [
     ("kind: Fleet", "kind: Fleets", "LC1024", "Fleets"),
     ("objective: latency", "objective: speed", "LC1024", "speed"),
     ("scheduler: expected-finish", "scheduler: 3", "LC1024", "3"),
+    ("usage: exact", "usage: counted", "LC1024", "counted"),
     ("engine: {name: sim}", "engine: {name: vlm}", "LC1024", "vlm"),
     ("protocol: http/protobuf", "protocol: http", "LC1024", "http"),
     ("{name: there, kind: local}", "{name: there, kind: docker}", "LC1024", "docker"),

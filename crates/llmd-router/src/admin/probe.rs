@@ -3,6 +3,7 @@
 //! The controller's proof that an endpoint really answers. An endpoint that is still starting
 //! gets it too: it is not the scheduler's yet, so the request goes there past it.
 
+use crate::api::COMPLETIONS;
 use crate::body;
 use crate::endpoint::Endpoint;
 use crate::flight::Flight;
@@ -110,7 +111,7 @@ async fn placed(worker: &Worker, pool: &Pool, endpoint: &Endpoint) -> Result<boo
     let (head, ()) = request.into_parts();
     let flight = Flight::begin(&worker.router, &head.headers);
     let name = Some(endpoint.known.name.as_str());
-    let response = phases::complete(worker, flight, &head, ask(pool), name)
+    let response = phases::complete(worker, flight, &head, (COMPLETIONS, ask(pool)), name)
         .await
         .map_err(|(_, failure)| failure.message)?;
     judge(response, endpoint).await
@@ -120,8 +121,9 @@ async fn placed(worker: &Worker, pool: &Pool, endpoint: &Endpoint) -> Result<boo
 async fn direct(worker: &Worker, pool: &Pool, endpoint: &Endpoint) -> Result<bool, String> {
     let mut sent = ask(pool);
     if let Some(name) = &endpoint.variant.served_name {
-        let read = body::parse(&sent).map_err(|failure| failure.message)?;
-        sent = body::rename(&sent, &read.model_span, name);
+        let read = body::parse(COMPLETIONS, &HeaderMap::new(), &sent);
+        let read = read.map_err(|failure| failure.message)?;
+        sent = body::edited(&sent, read.rename(name).into_iter().collect());
     }
     let mut request = Request::new(Full::new(sent));
     *request.method_mut() = Method::POST;

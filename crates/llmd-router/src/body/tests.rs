@@ -1,42 +1,159 @@
 use super::*;
+use crate::api;
 
-fn text<'a>(body: &'a str, range: &Range<usize>) -> &'a str {
-    &body[range.clone()]
+fn chat(body: &[u8]) -> Result<Ask, Failure> {
+    parse(api::named("chat").unwrap(), &HeaderMap::new(), body)
+}
+
+fn texts<'a>(body: &'a str, ask: &Ask) -> Vec<&'a str> {
+    ask.prompt.iter().map(|part| &body[part.span.clone()]).collect()
 }
 
 #[test]
 fn the_parts_of_a_chat_request_are_found_in_template_order() {
     let body = r#" {"messages": [{"role":"user","content":"hi"}], "model" : "chat",
-        "stream":true,"max_tokens":7,"other":{"model":"x"},"tools":[1]}"#;
-    let ask = parse(body.as_bytes()).unwrap();
+        "stream":true,"max_tokens":7,"other":{"model":"x"},"tools":[1]} "#;
+    let ask = chat(body.as_bytes()).unwrap();
     assert_eq!(ask.model, "chat");
-    assert_eq!(text(body, &ask.model_span), "\"chat\"");
+    assert_eq!(&body[ask.model_span.clone()], "\"chat\"");
     assert!(ask.stream);
     assert_eq!(ask.max_tokens, Some(7));
-    let prompt: Vec<_> = ask.prompt.iter().map(|range| text(body, range)).collect();
-    assert_eq!(prompt, ["[1]", r#"[{"role":"user","content":"hi"}]"#]);
+    assert_eq!(texts(body, &ask), ["[1]", r#"[{"role":"user","content":"hi"}]"#]);
+    assert_eq!(&body[ask.end..], "} ");
 }
 
 #[test]
-fn max_completion_tokens_goes_before_max_tokens() {
-    let ask = parse(br#"{"model":"m","max_tokens":7,"max_completion_tokens":9}"#).unwrap();
-    assert_eq!(ask.max_tokens, Some(9));
+fn each_api_says_what_its_prompt_is() {
+    for (name, body, prompt) in [
+        ("completions", r#"{"model":"m","suffix":"s","prompt":"p"}"#, vec!["\"p\"", "\"s\""]),
+        (
+            "responses",
+            r#"{"model":"m","input":"i","instructions":"s","tools":[]}"#,
+            vec!["[]", "\"s\"", "\"i\""],
+        ),
+        (
+            "messages",
+            r#"{"model":"m","messages":[1],"system":"s","max_tokens":5}"#,
+            vec!["\"s\"", "[1]"],
+        ),
+        ("count-tokens", r#"{"model":"m","messages":[1]}"#, vec![]),
+        ("embeddings", r#"{"model":"m","input":["a"]}"#, vec!["[\"a\"]"]),
+        ("rerank", r#"{"documents":["d"],"query":"q"}"#, vec!["\"q\"", "[\"d\"]"]),
+        ("score", r#"{"text_2":"b","text_1":"a"}"#, vec!["\"a\"", "\"b\""]),
+        ("tokenize", r#"{"prompt":"p"}"#, vec![]),
+        ("speech", r#"{"model":"m","input":"say"}"#, vec!["\"say\""]),
+        ("images", r#"{"prompt":"paint"}"#, vec!["\"paint\""]),
+    ] {
+        let api = api::named(name).unwrap();
+        let ask = parse(api, &HeaderMap::new(), body.as_bytes()).unwrap();
+        assert_eq!(texts(body, &ask), prompt, "{name}");
+        let model = if body.contains("model") { "m" } else { "" };
+        assert_eq!(ask.model, model, "{name}");
+    }
 }
 
 #[test]
-fn values_that_are_the_engines_business_do_not_fail_here() {
-    let body = br#"{"model":"m","stream":"yes","max_tokens":-1,"messages":null,"prompt":5}"#;
-    let ask = parse(body).unwrap();
-    assert!(!ask.stream);
-    assert_eq!(ask.max_tokens, None);
-    assert_eq!(ask.prompt.len(), 1);
+fn parts_that_are_no_text_are_told_apart_from_text() {
+    let rows = [
+        (
+            "chat",
+            r#"{"type":"image_url","image_url":{"url":"D"}}"#,
+            Some((Media::Image, r#"{"url":"D"}"#)),
+        ),
+        (
+            "chat",
+            r#"{"type":"input_audio","input_audio":{"data":"D"}}"#,
+            Some((Media::Audio, r#"{"data":"D"}"#)),
+        ),
+        (
+            "chat",
+            r#"{"type":"video_url","video_url":{"url":"D"}}"#,
+            Some((Media::Video, r#"{"url":"D"}"#)),
+        ),
+        (
+            "chat",
+            r#"{"type":"file","file":{"file_data":"D"}}"#,
+            Some((Media::File, r#"{"file_data":"D"}"#)),
+        ),
+        ("chat", r#"{"type":"text","text":"\"image_url\":5"}"#, None),
+        ("chat", r#"{"type":"text","image_url":null}"#, None),
+        (
+            "messages",
+            r#"{"type":"image","source":{"data":"D","media_type":"image/png","type":"base64"}}"#,
+            Some((Media::Image, r#"{"data":"D","media_type":"image/png","type":"base64"}"#)),
+        ),
+        (
+            "messages",
+            r#"{"type":"document","source":{"type":"base64","media_type":"application/pdf"}}"#,
+            Some((Media::File, r#"{"type":"base64","media_type":"application/pdf"}"#)),
+        ),
+        ("messages", r#"{"type":"tool_use","input":{"source":"a","file":{"x":1}}}"#, None),
+        ("messages", r#"{"type":"document","source":{"type":"text","data":"words"}}"#, None),
+        ("responses", r#"{"type":"input_image","image_url":"D"}"#, Some((Media::Image, "\"D\""))),
+        ("responses", r#"{"type":"input_file","file_data":"D"}"#, Some((Media::File, "\"D\""))),
+    ];
+    for (name, part, expected) in rows {
+        let key = if name == "responses" { "input" } else { "messages" };
+        let body = format!("{{\"model\":\"m\",\"{key}\":[{{\"content\":[{part}]}}]}}");
+        let api = api::named(name).unwrap();
+        let ask = parse(api, &HeaderMap::new(), body.as_bytes()).unwrap();
+        let media: Vec<_> =
+            ask.prompt.iter().filter_map(|p| Some((p.media?, &body[p.span.clone()]))).collect();
+        assert_eq!(media, expected.into_iter().collect::<Vec<_>>(), "{part}");
+        // Nothing of the value is lost.
+        assert_eq!(texts(&body, &ask).concat(), format!("[{{\"content\":[{part}]}}]"));
+    }
+}
+
+#[test]
+fn limits_have_several_names() {
+    for (body, most) in [
+        (r#"{"model":"m","max_tokens":7,"max_completion_tokens":9}"#, Some(9)),
+        (r#"{"model":"m","max_completion_tokens":9,"max_tokens":7}"#, Some(9)),
+        (r#"{"model":"m","max_tokens":7}"#, Some(7)),
+        (r#"{"model":"m","max_tokens":-7}"#, None),
+    ] {
+        assert_eq!(chat(body.as_bytes()).unwrap().max_tokens, most, "{body}");
+    }
+}
+
+#[test]
+fn stream_is_read_as_engines_read_it() {
+    for (value, stream) in [
+        ("true", true),
+        ("false", false),
+        ("null", false),
+        ("1", true),
+        ("1.0", true),
+        ("1e0", true),
+        ("0", false),
+        ("2", false),
+        ("\"true\"", true),
+        ("\"True\"", true),
+        ("\"t\"", true),
+        ("\"YES\"", true),
+        ("\"y\"", true),
+        ("\"on\"", true),
+        ("\"1\"", true),
+        ("\"\\u0031\"", true),
+        ("\"0\"", false),
+        ("\"off\"", false),
+        ("\" true\"", false),
+        ("\"2\"", false),
+        ("[true]", false),
+        ("{}", false),
+    ] {
+        let body = format!("{{\"model\":\"m\",\"stream\":{value}}}");
+        assert_eq!(chat(body.as_bytes()).unwrap().stream, stream, "{value}");
+    }
 }
 
 #[test]
 fn token_ids_are_counted_and_text_is_not() {
     let tokens = |prompt: &str| {
         let body = format!("{{\"model\":\"m\",\"prompt\":{prompt}}}");
-        parse(body.as_bytes()).unwrap().prompt_tokens
+        let api = api::named("completions").unwrap();
+        parse(api, &HeaderMap::new(), body.as_bytes()).unwrap().prompt_tokens
     };
     assert_eq!(tokens("[1, 2, 3]"), Some(3));
     assert_eq!(tokens("\"1, 2, 3\""), None);
@@ -46,18 +163,20 @@ fn token_ids_are_counted_and_text_is_not() {
 
 #[test]
 fn what_cannot_be_read_is_a_bad_request() {
-    let bodies: [&[u8]; 8] = [
+    let bodies: [&[u8]; 10] = [
         b"",
         b"[]",
         b"{",
         b"{\"model\":\"m\"} x",
         b"{\"model\":5}",
+        b"{\"model\":null}",
         b"{\"messages\":[]}",
         b"{\"model\":\"\\ud800\"}",
         b"{\"model\":\"m\",\"prompt\":\"\xff\"}",
+        b"{\"model\":\"m\",\"mod\\u0065l\":\"n\"}",
     ];
     for body in bodies {
-        let failure = parse(body).unwrap_err();
+        let failure = chat(body).unwrap_err();
         assert_eq!(failure.status(), 400, "{:?}", String::from_utf8_lossy(body));
     }
 }
@@ -65,38 +184,98 @@ fn what_cannot_be_read_is_a_bad_request() {
 #[test]
 fn a_body_that_is_no_object_is_refused_in_the_users_words() {
     for (body, found) in [
-        (r#"["m", true, 5, 5, [], [], "p"]"#, "a list"),
-        (" \n null", "null"),
-        ("\"m\"", "a string"),
-        ("-1", "a number"),
-        ("true", "a boolean"),
-        ("\u{feff}{}", "no JSON"),
-        (" ", "empty"),
+        (r#"["m", true, 5, 5, [], [], "p"]"#, "a list at byte 0"),
+        (" \n null", "null at byte 3"),
+        ("\"m\"", "a string at byte 0"),
+        ("-1", "a number at byte 0"),
+        ("true", "a boolean at byte 0"),
+        ("\u{feff}{}", "behind a byte order mark at byte 0"),
+        (" ", "empty at byte 1"),
     ] {
-        let message = parse(body.as_bytes()).unwrap_err().message;
+        let message = chat(body.as_bytes()).unwrap_err().message;
         assert_eq!(message, format!("the body must be a JSON object, it is {found}"));
     }
-    let message = parse(b"{\"model\":").unwrap_err().message;
-    assert!(message.starts_with("the body is not valid: EOF"), "{message}");
+    let message = chat(b"{\"model\":").unwrap_err().message;
+    assert_eq!(message, "the body is not valid: the text ends too early at byte 9");
 }
 
 #[test]
-fn a_model_named_twice_is_refused() {
-    // An engine might take the other one.
-    assert!(parse(br#"{"model":"a","model":"b"}"#).is_err());
+fn edits_change_their_places_and_nothing_else() {
+    let body = Bytes::from(r#"{"model": "chat" ,"stream":true}"#);
+    let ask = chat(&body).unwrap();
+    assert_eq!(ask.rename("chat"), None);
+    let rename = ask.rename("a\"b").unwrap();
+    let add = Edit { place: ask.end..ask.end, text: ",\"x\":1".into() };
+    let out = edited(&body, vec![add, rename]);
+    assert_eq!(out, r#"{"model": "a\"b" ,"stream":true,"x":1}"#);
+    assert_eq!(edited(&body, vec![]).as_ptr(), body.as_ptr());
+}
+
+fn form(parts: &[(&str, &str)]) -> Vec<u8> {
+    let mut body = String::new();
+    for (head, content) in parts {
+        body.push_str("--B\r\ncontent-disposition: form-data; ");
+        body.push_str(head);
+        body.push_str("\r\n\r\n");
+        body.push_str(content);
+        body.push_str("\r\n");
+    }
+    body.push_str("--B--\r\n");
+    body.into_bytes()
+}
+
+fn transcription(body: &[u8], content_type: &str) -> Result<Ask, Failure> {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, content_type.parse().unwrap());
+    parse(api::named("transcriptions").unwrap(), &headers, body)
+}
+
+const FORM: &str = "multipart/form-data; boundary=B";
+
+#[test]
+fn a_form_is_read_part_by_part() {
+    let file = "RIFF\r\n--b\r\n\r\n--\r\n-B and so on";
+    let body = form(&[
+        ("name=\"file\"; filename=\"a;name=model;.wav\"\r\ncontent-type: audio/wav", file),
+        ("name=\"timestamp_granularities[]\"", "word"),
+        ("name=\"timestamp_granularities[]\"", "segment"),
+        ("name=stream", "True"),
+        ("filename=\"x\\\"y\"; name=\"model\"", "whisper"),
+        ("name=\"prompt\"", ""),
+    ]);
+    for content_type in [FORM, "Multipart/Form-Data; charset=utf-8; boundary=\"B\""] {
+        let ask = transcription(&body, content_type).unwrap();
+        assert_eq!(ask.model, "whisper");
+        assert!(ask.stream);
+        let prompt: Vec<_> = ask.prompt.iter().map(|p| (p.media, &body[p.span.clone()])).collect();
+        assert_eq!(prompt, [(None, &b""[..]), (Some(Media::Audio), file.as_bytes())]);
+        let renamed = edited(&body.clone().into(), ask.rename("org/w").into_iter().collect());
+        let expected = String::from_utf8(body.clone()).unwrap().replace("whisper", "org/w");
+        assert_eq!(renamed, expected.as_bytes());
+    }
 }
 
 #[test]
-fn deep_nesting_is_read_without_recursion() {
-    let body =
-        format!("{{\"model\":\"m\",\"prompt\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-    assert!(parse(body.as_bytes()).is_ok());
-}
-
-#[test]
-fn renaming_changes_the_name_and_not_a_byte_more() {
-    let body = Bytes::from_static(br#"{"a":"chat", "model" : "chat" , "z":"chat"}"#);
-    let ask = parse(&body).unwrap();
-    let renamed = rename(&body, &ask.model_span, "org/\"new\"");
-    assert_eq!(&renamed[..], br#"{"a":"chat", "model" : "org/\"new\"" , "z":"chat"}"#);
+fn a_form_that_cannot_be_read_is_refused() {
+    let good = form(&[("name=\"model\"", "m"), ("name=\"file\"", "x")]);
+    let twice = form(&[("name=\"model\"", "m"), ("name=\"model\"", "n")]);
+    let nameless = form(&[("filename=\"m\"", "m")]);
+    let many = form(&vec![("name=\"a[]\"", "m"); MAX_KEYS + 1]);
+    for (body, content_type, status) in [
+        (&good[..], FORM, 200),
+        (&good, "application/json", 415),
+        (&good, "multipart/form-data", 415),
+        (&good, "multipart/form-data; boundary=B; boundary=C", 415),
+        (&good, "multipart/form-data; boundary=C", 400),
+        (&good[..good.len() - 8], FORM, 400),
+        (&good[..20], FORM, 400),
+        (&twice, FORM, 400),
+        (&nameless, FORM, 400),
+        (&many, FORM, 400),
+        (&form(&[("name=\"file\"", "x")]), FORM, 400),
+        (b"", FORM, 400),
+    ] {
+        let found = transcription(body, content_type).map_or_else(|f| f.status().as_u16(), |_| 200);
+        assert_eq!(found, status, "{content_type} {:?}", String::from_utf8_lossy(body));
+    }
 }

@@ -1,6 +1,7 @@
 //! What a well-formed configuration can still have wrong: each rule once, all of them told.
 
-use super::{Config, EndpointTls, Model, Source};
+use super::{Config, EndpointTls, Model, Multimodal, Source, Variant};
+use crate::api::{self, APIS};
 use std::collections::HashSet;
 
 /// All problems, each with its path.
@@ -56,7 +57,23 @@ fn positive(config: &Config, out: &mut Vec<String>) {
     }
 }
 
+fn check_apis(variant: &Variant, place: &str, out: &mut Vec<String>) {
+    let unknown = |name: &&String| api::named(name).is_none();
+    for name in variant.apis.iter().flatten().filter(unknown) {
+        let known: Vec<_> = APIS.iter().map(|api| api.name).collect();
+        out.push(format!("{place}.apis: {name:?} is not one of {known:?}"));
+    }
+    if variant.apis.as_ref().is_some_and(Vec::is_empty) {
+        out.push(format!("{place}.apis: is empty; leave it out or name some"));
+    }
+}
+
 fn check_model(model: &Model, place: &str, out: &mut Vec<String>) {
+    for (name, tokens) in model.multimodal.named() {
+        if tokens > Multimodal::MAX {
+            out.push(format!("{place}.multimodal.{name}: is above {}", Multimodal::MAX));
+        }
+    }
     let mut variants = HashSet::new();
     for (index, variant) in model.variants.iter().enumerate() {
         let place = format!("{place}.variants[{index}]");
@@ -69,6 +86,7 @@ fn check_model(model: &Model, place: &str, out: &mut Vec<String>) {
         if let Some(tls) = &variant.tls {
             check_tls(tls, &place, out);
         }
+        check_apis(variant, &place, out);
         if let Some(Err(error)) = variant.facts.as_ref().map(llmd_types::ReplicaFacts::check) {
             out.push(format!("{place}.facts.{error}"));
         }

@@ -128,6 +128,7 @@ impl Pool {
             name: Arc::from(endpoint.known.name.as_str()),
             variant: Arc::clone(&endpoint.variant.name),
             facts: endpoint.variant.facts.clone(),
+            offers: endpoint.variant.offers,
         };
         let actions = self.step(state, Event::EndpointUp(facts));
         let joined = actions.iter().find_map(|action| match action {
@@ -182,5 +183,6 @@ fn same_variant(one: &Variant, other: &Variant) -> bool {
         && one.accelerator == other.accelerator
         && one.simulated == other.simulated
         && one.served_name == other.served_name
+        && one.offers == other.offers
         && one.facts == other.facts
 }

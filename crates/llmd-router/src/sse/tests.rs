@@ -1,29 +1,120 @@
 use super::*;
+use crate::api;
 
-const STREAM: &str = ": hello\n\ndata: {\"choices\":[{\"text\":\"a\"}]}\n\n\
-    event: x\r\ndata: {\"b\":1}\r\n\r\n\
-    data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2,\
-    \"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\ndata: [DONE]\n\n";
+const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2,\
+                     \"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\n";
+
+fn events(name: &str) -> Events {
+    Events::new(api::named(name).unwrap(), false)
+}
+
+/// What is told of a stream whose pieces have these lengths.
+fn read(name: &str, stream: &[u8], mut lengths: impl FnMut() -> usize) -> (u32, Usage, bool) {
+    let mut events = events(name);
+    let (mut count, mut out, mut rest) = (0, Vec::new(), stream);
+    while !rest.is_empty() {
+        let (piece, behind) = rest.split_at(lengths().clamp(1, rest.len()));
+        rest = behind;
+        let passed = events.push(Bytes::copy_from_slice(piece));
+        count += passed.count;
+        out.extend_from_slice(&passed.bytes);
+    }
+    let left = events.rest();
+    out.extend_from_slice(&left.bytes);
+    assert!(out == stream, "other bytes came out: {:?}", String::from_utf8_lossy(&out));
+    (count + left.count, events.usage, events.done)
+}
+
+const TOLD: Usage =
+    Usage { prompt_tokens: Some(7), cached_tokens: Some(4), completion_tokens: Some(2) };
+const SILENT: Usage = Usage { prompt_tokens: None, cached_tokens: None, completion_tokens: None };
+
+/// Streams, with their tokens, usage and whether they end as they should.
+fn streams() -> Vec<(&'static str, String, (u32, Usage, bool))> {
+    let token = "data: {\"choices\":[{\"text\":\"a\"}]}\n\n";
+    let done = "data: [DONE]\n\n";
+    let responses = "event: response.created\ndata: {\"type\":\"response.created\"}\n\n\
+        event: response.output_text.delta\ndata: {\"delta\":\"response.completed\"}\n\n\
+        event: response.completed\ndata: {\"response\":{\"usage\":{\"input_tokens\":7,\
+        \"input_tokens_details\":{\"cached_tokens\":4},\"output_tokens\":2}}}\n\n";
+    let messages = "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":3,\
+        \"cache_read_input_tokens\":4,\"output_tokens\":0}}}\n\n\
+        event: ping\ndata: {}\n\nevent: content_block_delta\ndata: {\"delta\":{}}\n\n\
+        event: message_delta\ndata: {\"usage\":{\"output_tokens\":2}}\n\n\
+        event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+    let long =
+        |end: &str| format!("{token}data: {}{end}{end}{token}{done}", "x".repeat(2 * HELD_MAX));
+    vec![
+        ("chat", format!("{token}{token}{USAGE}{done}"), (2, TOLD, true)),
+        ("chat", format!("{token}{USAGE}{done}").replace('\n', "\r\n"), (1, TOLD, true)),
+        ("chat", format!("{token}{USAGE}{done}").replace('\n', "\r"), (1, TOLD, true)),
+        ("chat", format!("\u{feff}{token}\n\n\n: note\n\n{token}"), (2, SILENT, false)),
+        ("chat", "data:  [DONE] \r\n\r\n".into(), (0, SILENT, true)),
+        ("chat", "data:[DONE]".into(), (0, SILENT, true)),
+        ("chat", "data: {\"text\":\"data: [DONE]\"}\n\n".into(), (1, SILENT, false)),
+        ("chat", "id: 7\nretry: 10\nevent: x\n\n:\n\ndata\n\n".into(), (1, SILENT, false)),
+        // An object over several lines of data is one event.
+        (
+            "chat",
+            format!("data: {{\"choices\":[],\ndata:\"usage\":\ndata: {}", &USAGE[28..]),
+            (0, TOLD, false),
+        ),
+        ("chat", USAGE.trim_end().into(), (0, TOLD, false)),
+        ("chat", long("\n"), (3, SILENT, true)),
+        ("chat", long("\r\n"), (3, SILENT, true)),
+        ("responses", responses.into(), (1, TOLD, true)),
+        ("responses", responses.replace("event: response.completed", ":"), (2, TOLD, false)),
+        ("messages", messages.into(), (1, TOLD, true)),
+        ("messages", "event: error\ndata: {}\n\n".into(), (0, SILENT, true)),
+        (
+            "transcriptions",
+            "data: {\"type\":\"transcript.text.delta\",\"delta\":\
+             \"\\\"transcript.text.done\\\"\"}\n\n\
+             data: {\"type\": \"transcript.text.done\"}\n\n"
+                .into(),
+            (2, SILENT, true),
+        ),
+    ]
+}
 
 #[test]
-fn a_stream_cut_at_any_byte_passes_unchanged_and_counts_the_same() {
-    for cut in 0..STREAM.len() {
-        let mut events = Events::default();
-        let first = events.push(Bytes::from(&STREAM[..cut]));
-        let second = events.push(Bytes::from(&STREAM[cut..]));
-        let passed = [first.bytes, second.bytes].concat();
-        assert_eq!(String::from_utf8(passed).unwrap(), STREAM, "cut at {cut}");
-        assert_eq!(first.count + second.count, 3, "cut at {cut}");
-        assert!(events.done);
-        assert_eq!(events.usage.prompt_tokens, Some(7));
-        assert_eq!(events.usage.cached_tokens, Some(4));
-        assert_eq!(events.usage.completion_tokens, Some(2));
+fn streams_are_understood_however_they_are_cut() {
+    let mut rng = llmd_sched::Rng::seeded(11);
+    for (api, stream, expected) in streams() {
+        let shown = &stream[..stream.len().min(200)];
+        let whole = read(api, stream.as_bytes(), || usize::MAX);
+        assert_eq!(whole, expected, "{api} {shown:?}");
+        let rounds = if stream.len() > HELD_MAX { 20 } else { 300 };
+        let longest = if stream.len() > HELD_MAX { HELD_MAX as u64 } else { 40 };
+        for _ in 0..rounds {
+            let cut = || (rng.next_u64() % longest) as usize;
+            assert_eq!(read(api, stream.as_bytes(), cut), expected, "{api} {shown:?}");
+        }
+        if stream.len() < HELD_MAX {
+            assert_eq!(read(api, stream.as_bytes(), || 1), expected, "{api} {shown:?}");
+        }
+    }
+}
+
+#[test]
+fn an_event_around_the_limit_is_read_alike_however_it_is_cut() {
+    for length in HELD_MAX - 2..HELD_MAX + 6 {
+        let tail = USAGE.trim_start_matches("data: {");
+        let pad = length - "data: {\"pad\":\"\",".len() - tail.len();
+        let event = format!("data: {{\"pad\":\"{}\",{tail}", "x".repeat(pad));
+        assert_eq!(event.len(), length);
+        let whole = read("chat", event.as_bytes(), || usize::MAX);
+        for first in [length - 1, length - 2, length - 3, HELD_MAX, 5] {
+            let mut lengths = [first, 1, 1].into_iter();
+            let cut = read("chat", event.as_bytes(), || lengths.next().unwrap_or(1 << 16));
+            assert_eq!(cut, whole, "{length} cut at {first}");
+        }
     }
 }
 
 #[test]
 fn an_unfinished_event_is_held_back() {
-    let mut events = Events::default();
+    let mut events = events("chat");
     assert_eq!(events.push(Bytes::from("data: {\"a\"")).bytes, "");
     assert_eq!(events.push(Bytes::from(":1}\n\ndata: x")).bytes, "data: {\"a\":1}\n\n");
     assert_eq!(events.rest().bytes, "data: x");
@@ -32,21 +123,15 @@ fn an_unfinished_event_is_held_back() {
 
 #[test]
 fn an_endless_line_is_not_held_for_ever() {
-    let mut events = Events::default();
+    let mut events = events("chat");
     let piece = Bytes::from(vec![b'x'; HELD_MAX + 1]);
     assert_eq!(events.push(piece.clone()).bytes, piece);
+    assert_eq!(events.push(Bytes::from("more")).bytes, "more");
 }
 
 #[test]
-fn done_inside_a_text_is_no_end() {
-    let mut events = Events::default();
-    events.push(Bytes::from("data: {\"text\":\"data: [DONE]\"}\n\n"));
-    assert!(!events.done);
-}
-
-#[test]
-fn a_usage_of_null_or_of_another_shape_is_no_usage() {
-    assert_eq!(usage_of(b"{\"usage\":null}"), None);
-    assert_eq!(usage_of(b"{\"usage\":{\"prompt_tokens\":\"7\"}}"), None);
-    assert_eq!(usage_of(b"[]"), None);
+fn whole_events_are_not_copied() {
+    let mut events = events("chat");
+    let piece = Bytes::from("data: {}\n\ndata: {}\n\n");
+    assert_eq!(events.push(piece.clone()).bytes.as_ptr(), piece.as_ptr());
 }

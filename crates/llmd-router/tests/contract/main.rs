@@ -10,6 +10,8 @@
 
 mod accounting;
 mod admin;
+mod apis;
+mod bodies;
 mod cancel;
 mod failures;
 mod health;
@@ -22,7 +24,9 @@ mod requests;
 mod rows;
 mod slow;
 mod smuggling;
+mod sse;
 mod support;
 mod tls;
 mod traces;
+mod usage;
 mod versions;

@@ -1,6 +1,8 @@
 //! What clients and engines see of ordinary requests.
 
-use crate::support::{CHAT, Setup, base, body, engine, error_code, one_model, one_model_with};
+use crate::support::{
+    CHAT, FACTS, Setup, base, body, engine, error_code, one_model, one_model_with,
+};
 use llmd_testkit::{Behaviour, Client};
 use std::time::Duration;
 
@@ -179,13 +181,7 @@ async fn a_head_that_stops_coming_is_cut_off() {
 #[tokio::test]
 async fn a_prompt_that_no_endpoint_holds_is_told_so() {
     let engine = engine(vec![Behaviour::ok()]);
-    let facts = "{speed: 1, weightBytes: 1, expertBytes: 0, experts: 0, expertsPerToken: 0, \
-        flopsPerToken: 1, attentionFlopsPerPair: 1, windowAttentionFlopsPerPair: 0, \
-        windowTokens: 0, kvBytesPerToken: 1, windowKvBytesPerToken: 0, weightBandwidth: 1, \
-        kvBandwidth: 1, gemmFlops: 1, gemmHalfTokens: 1, attentionFlops: 1, stepUs: 1, \
-        sequenceUs: 1, tokenUs: 0, requestUs: 1, maxBatchedTokens: 100, maxSequences: 1, \
-        kvTokens: 1000, blockSize: 16, maxModelLen: 100, prefixCaching: true, confidence: high}";
-    let config = one_model(&[&engine]).replace("{name: v,", &format!("{{name: v, facts: {facts},"));
+    let config = one_model(&[&engine]).replace("{name: v,", &format!("{{name: v, facts: {FACTS},"));
     let setup = Setup::start(&config);
     let ids: Vec<String> = (0..200).map(|id| id.to_string()).collect();
     let body = format!("{{\"model\":\"chat\",\"prompt\":[{}]}}", ids.join(","));

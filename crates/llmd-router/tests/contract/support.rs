@@ -13,6 +13,15 @@ pub(crate) const KEY: &str = "a-key-for-tests";
 const LIMITS: &str = "limits: {connectMs: 500, firstByteMs: 1500, idleMs: 700, totalMs: 20000, \
                       drainMs: 5000, headerMs: 1000, bodyBytes: 2000000}\n";
 
+/// A replica that holds prompts of 100 tokens.
+pub(crate) const FACTS: &str = "{speed: 1, weightBytes: 1, expertBytes: 0, experts: 0, \
+    expertsPerToken: 0, flopsPerToken: 1, attentionFlopsPerPair: 1, \
+    windowAttentionFlopsPerPair: 0, windowTokens: 0, kvBytesPerToken: 1, \
+    windowKvBytesPerToken: 0, weightBandwidth: 1, kvBandwidth: 1, gemmFlops: 1, \
+    gemmHalfTokens: 1, attentionFlops: 1, stepUs: 1, sequenceUs: 1, tokenUs: 0, requestUs: 1, \
+    maxBatchedTokens: 100, maxSequences: 1, kvTokens: 1000, blockSize: 16, maxModelLen: 100, \
+    prefixCaching: true, confidence: high}";
+
 /// A running router, its folder, and the file that configures it.
 pub(crate) struct Setup {
     pub(crate) folder: tempfile::TempDir,

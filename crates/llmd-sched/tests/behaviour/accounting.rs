@@ -74,6 +74,7 @@ fn a_number_that_arrives_twice_counts_once() {
         max_tokens: Some(1),
         stream: true,
         flow: 0,
+        needs: 0,
     };
     world.step(Event::Arrive(again));
     assert_eq!(world.inflight().iter().sum::<u32>(), 1);

@@ -26,6 +26,27 @@ fn only_ready_endpoints_get_requests_whatever_the_scheduler() {
 }
 
 #[test]
+fn only_endpoints_that_offer_what_a_request_needs_get_it_whatever_the_scheduler() {
+    for scheduler in ALL {
+        let config = PoolConfig { scheduler, attempts: 5, ..PoolConfig::default() };
+        let mut world = World::new(config);
+        for (name, offers) in [("e0", 0b01), ("e1", 0b10), ("e2", u32::MAX)] {
+            world.up_with(name, "v", Some(round()), offers);
+        }
+        for (needs, allowed) in [(0b01, [0, 2]), (0b10, [1, 2]), (0b11, [2, 2])] {
+            for _ in 0..20 {
+                let pick = world.arrive(&Ask { needs, ..ask(100, 10) });
+                assert!(allowed.contains(&pick.endpoint.0), "{scheduler:?} chose {pick:?}");
+                world.step(Event::Done(pick.request, Outcome::Cancelled, Usage::default()));
+            }
+        }
+        world.step(Event::EndpointDown(EndpointIndex(2)));
+        let none = world.try_arrive(&Ask { needs: 0b11, ..ask(100, 10) }, None);
+        assert_eq!(none, Err(Refusal::NoEndpoint), "{scheduler:?}");
+    }
+}
+
+#[test]
 fn a_pool_without_a_ready_endpoint_refuses() {
     let mut world = World::new(PoolConfig::default());
     assert_eq!(world.try_arrive(&ask(10, 10), None), Err(Refusal::NoEndpoint));

@@ -23,6 +23,7 @@ pub(crate) struct Ask {
     pub(crate) max_tokens: Option<u32>,
     pub(crate) whole: bool,
     pub(crate) flow: u64,
+    pub(crate) needs: u32,
 }
 
 /// A prompt of so many tokens, counted, whose answer has at most so many.
@@ -95,10 +96,21 @@ impl World {
         variant: &str,
         facts: Option<ReplicaFacts>,
     ) -> EndpointIndex {
+        self.up_with(name, variant, facts, u32::MAX)
+    }
+
+    pub(crate) fn up_with(
+        &mut self,
+        name: &str,
+        variant: &str,
+        facts: Option<ReplicaFacts>,
+        offers: u32,
+    ) -> EndpointIndex {
         let facts = EndpointFacts {
             name: name.into(),
             variant: variant.into(),
             facts: facts.map(Arc::new),
+            offers,
         };
         match self.step(Event::EndpointUp(facts)).as_slice() {
             [Action::Joined(index, joined)] if &**joined == name => *index,
@@ -120,6 +132,7 @@ impl World {
             max_tokens: ask.max_tokens,
             stream: !ask.whole,
             flow: ask.flow,
+            needs: ask.needs,
         };
         let actions = match at {
             Some(index) => self.step(Event::ArriveAt(arrival, index)),

@@ -205,6 +205,7 @@ impl Run {
             max_tokens: Some(20),
             stream: !id.is_multiple_of(3),
             flow: id % 5,
+            needs: 0,
         };
         let allowed = self.model.arrive(id, only);
         let actions = match only {
@@ -235,6 +236,7 @@ impl Run {
                     name: format!("e{name}").into(),
                     variant: format!("v{}", name % 2).into(),
                     facts: (*name != 3).then(|| Arc::new(facts)),
+                    offers: u32::MAX,
                 }));
                 let [Action::Joined(index, _)] = actions.as_slice() else { panic!("{actions:?}") };
                 self.model.joined(*name, index.0);

@@ -1,0 +1,112 @@
+use super::*;
+
+/// Keys and values of an object, or the problem.
+fn read(text: &[u8]) -> Result<Vec<(String, String)>, Problem> {
+    let mut members = Vec::new();
+    let mut object = Object::open(text)?;
+    while let Some(key) = object.key()? {
+        let value = object.value()?;
+        members.push((key.into_owned(), String::from_utf8_lossy(&text[value]).into_owned()));
+    }
+    object.close()?;
+    Ok(members)
+}
+
+#[test]
+fn members_are_found_with_their_places() {
+    let text = br#" { "a" : [1, {"b":"]}"}, []] ,"\u0063":"x\"y" , "d":-1.5e+3,"e":{} } "#;
+    let found = read(text).unwrap();
+    let expected =
+        [("a", r#"[1, {"b":"]}"}, []]"#), ("c", r#""x\"y""#), ("d", "-1.5e+3"), ("e", "{}")];
+    let expected: Vec<_> = expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    assert_eq!(found, expected);
+    assert_eq!(read(b"{}").unwrap(), []);
+}
+
+#[test]
+fn what_is_no_json_is_told_with_its_place() {
+    for (text, at) in [
+        ("", 0),
+        ("{", 1),
+        ("{,}", 1),
+        ("{\"a\"}", 4),
+        ("{\"a\":}", 5),
+        ("{\"a\":1,}", 7),
+        ("{\"a\":1 2}", 7),
+        ("{\"a\":1}x", 7),
+        ("{\"a\":01}", 6),
+        ("{\"a\":1.}", 7),
+        ("{\"a\":-}", 6),
+        ("{\"a\":NaN}", 5),
+        ("{\"a\":Infinity}", 5),
+        ("{\"a\":nul}", 5),
+        ("{\"a\":[1,]}", 8),
+        ("{\"a\":[1}}", 7),
+        ("{\"a\":{\"b\":1]}", 11),
+        ("{\"a\":\"\\x\"}", 6),
+        ("{\"a\":\"\\u12g4\"}", 6),
+        ("{\"a\":\"x\ny\"}", 7),
+        ("{'a':1}", 1),
+        ("{\"\\ud800\":1}", 1),
+    ] {
+        assert_eq!(read(text.as_bytes()).map_err(|problem| problem.at), Err(at), "{text}");
+    }
+}
+
+#[test]
+fn lone_surrogates_in_values_are_not_this_readers_business() {
+    assert!(read(br#"{"a":"\ud800"}"#).is_ok());
+}
+
+#[test]
+fn depth_is_bounded() {
+    let nested = |depth: usize| {
+        let (open, close) = ("[".repeat(depth), "]".repeat(depth));
+        read(format!("{{\"a\":{open}{close}}}").as_bytes()).map(|_| ())
+    };
+    assert_eq!(nested(MAX_DEPTH as usize), Ok(()));
+    assert_eq!(nested(MAX_DEPTH as usize + 1).unwrap_err().at, 5 + MAX_DEPTH as usize);
+    assert!(nested(100_000).is_err());
+}
+
+#[test]
+fn members_inside_a_value_are_found_but_not_inside_each_other() {
+    let text = br#"{"m":[{"x":{"x":1}},{"y":"x"},{"x":"\"x\":"}],"x":5}"#;
+    let mut object = Object::open(text).unwrap();
+    object.key().unwrap();
+    let mut found = Vec::new();
+    object.value_with(|key| (key == b"x").then_some(()), &mut found).unwrap();
+    let found: Vec<_> = found.iter().map(|((), span)| &text[span.clone()]).collect();
+    assert_eq!(found, [&br#"{"x":1}"#[..], br#""\"x\":""#]);
+}
+
+/// Whatever is changed in a text, this reader and serde's agree on whether it is JSON.
+#[test]
+fn it_agrees_with_serde_on_what_json_is() {
+    let seeds = [
+        r#"{"model":"m","messages":[{"role":"user","content":"\u00e9 \\ \"q\" and a block"}]}"#,
+        r#"{"a":[1,-2.5e3,true,false,null,{"b":[[]],"c":{}}],"d":""}"#,
+    ];
+    let alphabet = b"{}[]\",:\\u0129aetfn. -+E\x01\n";
+    let mut rng = llmd_sched::Rng::seeded(5);
+    let mut accepted = 0;
+    for round in 0..40_000_u64 {
+        let mut text = seeds[(round % 2) as usize].as_bytes().to_vec();
+        for _ in 0..rng.next_u64() % 3 {
+            let at = (rng.next_u64() % text.len() as u64) as usize;
+            let byte = alphabet[(rng.next_u64() % alphabet.len() as u64) as usize];
+            match rng.next_u64() % 3 {
+                0 => text[at] = byte,
+                1 => text.insert(at, byte),
+                _ => drop(text.remove(at)),
+            }
+        }
+        let ours = read(&text);
+        let theirs: Result<Box<serde_json::value::RawValue>, _> = serde_json::from_slice(&text);
+        let object = super::super::body::instead_of_object(&text).is_none();
+        let shown = String::from_utf8_lossy(&text);
+        assert_eq!(ours.is_ok(), object && theirs.is_ok(), "{shown}");
+        accepted += u32::from(ours.is_ok());
+    }
+    assert!(accepted > 5_000, "{accepted}");
+}

@@ -110,12 +110,22 @@ def test_all_errors_are_told(page: str, code: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("heading", "file"), [("data path", "routes.rs"), ("admin path", "admin.rs")]
+    ("heading", "files"), [("data path", ["routes.rs", "api.rs"]), ("admin path", ["admin.rs"])]
 )
-def test_all_paths_are_told(page: str, code: dict[str, str], heading: str, file: str) -> None:
-    known = {path.rstrip("/") for path in re.findall(r'"(/[\w/]+)"', code[file])}
+def test_all_paths_are_told(
+    page: str, code: dict[str, str], heading: str, files: list[str]
+) -> None:
+    text = "".join(code[file] for file in files)
+    known = {path.rstrip("/") for path in re.findall(r'"(/[\w/]+)"', text)}
     told = {name for row in table(page, heading) for name in quoted(row[0])}
     assert {name.partition("/{")[0] for name in told} == known
+
+
+def test_all_apis_are_told_with_their_paths(page: str, code: dict[str, str]) -> None:
+    rows = re.findall(r'name: "([\w-]+)",\s*paths: &\[([^\]]*)\]', code["api.rs"])
+    known = {name: re.findall(r'"([^"]+)"', paths) for name, paths in rows}
+    told = {quoted(row[1])[0]: quoted(row[0]) for row in table(page, "data path")[1:]}
+    assert told == known
 
 
 def test_all_exit_codes_are_told(page: str, code: dict[str, str]) -> None:

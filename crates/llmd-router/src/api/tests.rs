@@ -21,3 +21,37 @@ fn every_row_has_a_name_a_bit_and_paths_of_its_own() {
     assert_eq!(COMPLETIONS.name, "completions");
     assert_eq!(at("/v1/chat/completions/"), None);
 }
+
+#[test]
+fn each_api_is_told_by_its_operation_and_by_what_it_counts() {
+    let generating = ["chat", "completions", "responses", "messages"];
+    let hearing = ["transcriptions", "translations"];
+    for (name, operation) in [
+        ("chat", "chat"),
+        ("completions", "text_completion"),
+        ("responses", "chat"),
+        ("messages", "chat"),
+        ("count-tokens", "count_tokens"),
+        ("embeddings", "embeddings"),
+        ("rerank", "rerank"),
+        ("score", "score"),
+        ("pooling", "pooling"),
+        ("classify", "classify"),
+        ("tokenize", "tokenize"),
+        ("detokenize", "detokenize"),
+        ("transcriptions", "transcription"),
+        ("translations", "translation"),
+        ("speech", "speech"),
+        ("images", "image_generation"),
+        ("image-edits", "image_edit"),
+    ] {
+        let api = named(name).unwrap();
+        assert_eq!(api.operation, operation, "{name}");
+        assert_eq!(
+            api.generates(),
+            generating.contains(&name) || hearing.contains(&name),
+            "{name}"
+        );
+        assert_eq!(api.usage == Told::Asked, ["chat", "completions"].contains(&name), "{name}");
+    }
+}

@@ -24,31 +24,121 @@ fn the_parts_of_a_chat_request_are_found_in_template_order() {
 
 #[test]
 fn each_api_says_what_its_prompt_is() {
-    for (name, body, prompt) in [
-        ("completions", r#"{"model":"m","suffix":"s","prompt":"p"}"#, vec!["\"p\"", "\"s\""]),
+    // Members against the order of templates; each value names its place in that order.
+    for (name, members, needs_model) in [
+        ("chat", &["messages", "tools"][..], true),
+        ("completions", &["suffix", "prompt"], true),
+        ("responses", &["input", "instructions", "tools"], true),
+        ("messages", &["messages", "system", "tools"], true),
+        ("count-tokens", &[], true),
+        ("embeddings", &["messages", "input"], true),
+        ("rerank", &["documents", "query"], false),
         (
-            "responses",
-            r#"{"model":"m","input":"i","instructions":"s","tools":[]}"#,
-            vec!["[]", "\"s\"", "\"i\""],
+            "score",
+            &["data_2", "items_2", "documents", "text_2", "data_1", "items_1", "queries", "text_1"],
+            false,
         ),
-        (
-            "messages",
-            r#"{"model":"m","messages":[1],"system":"s","max_tokens":5}"#,
-            vec!["\"s\"", "[1]"],
-        ),
-        ("count-tokens", r#"{"model":"m","messages":[1]}"#, vec![]),
-        ("embeddings", r#"{"model":"m","input":["a"]}"#, vec!["[\"a\"]"]),
-        ("rerank", r#"{"documents":["d"],"query":"q"}"#, vec!["\"q\"", "[\"d\"]"]),
-        ("score", r#"{"text_2":"b","text_1":"a"}"#, vec!["\"a\"", "\"b\""]),
-        ("tokenize", r#"{"prompt":"p"}"#, vec![]),
-        ("speech", r#"{"model":"m","input":"say"}"#, vec!["\"say\""]),
-        ("images", r#"{"prompt":"paint"}"#, vec!["\"paint\""]),
+        ("pooling", &["data", "messages", "input"], false),
+        ("classify", &["messages", "input"], false),
+        ("tokenize", &[], false),
+        ("detokenize", &[], false),
+        ("speech", &["input", "instructions"], true),
+        ("images", &["prompt"], false),
     ] {
         let api = api::named(name).unwrap();
+        let places = (0..members.len()).rev();
+        let written: Vec<String> =
+            members.iter().zip(places).map(|(key, at)| format!(",\"{key}\":[{at}]")).collect();
+        let rest = format!("\"other\":1,\"previous_response_id\":\"r\"{}", written.concat());
+        let body = format!("{{\"model\":\"m\",{rest}}}");
         let ask = parse(api, &HeaderMap::new(), body.as_bytes()).unwrap();
-        assert_eq!(texts(body, &ask), prompt, "{name}");
-        let model = if body.contains("model") { "m" } else { "" };
-        assert_eq!(ask.model, model, "{name}");
+        let in_order: Vec<String> = (0..members.len()).map(|at| format!("[{at}]")).collect();
+        assert_eq!(texts(&body, &ask), in_order, "{name}");
+        assert_eq!(ask.model, "m", "{name}");
+        // Only of responses it means something.
+        assert_eq!(ask.previous.is_some(), name == "responses", "{name}");
+        for nameless in [format!("{{{rest}}}"), format!("{{\"model\":null,{rest}}}")] {
+            let ask = parse(api, &HeaderMap::new(), nameless.as_bytes());
+            assert_eq!(ask.is_err(), needs_model, "{name} {nameless}");
+        }
+        let silent = body.replace('[', "null,\"x").replace(']', "\":[]");
+        let ask = parse(api, &HeaderMap::new(), silent.as_bytes());
+        assert!(members.len() > 1 || ask.is_ok_and(|ask| ask.prompt.is_empty()), "{name}: null");
+    }
+}
+
+#[test]
+fn each_form_says_what_its_prompt_is() {
+    let (audio, image) = (Some(Media::Audio), Some(Media::Image));
+    for (name, parts, kinds, needs_model) in [
+        ("transcriptions", &["file", "prompt"][..], &[None, audio][..], true),
+        ("translations", &["file", "prompt"], &[None, audio], true),
+        (
+            "image-edits",
+            &["mask", "image[]", "image[]", "image", "image", "prompt"],
+            &[None, image, image, image, image, image],
+            false,
+        ),
+    ] {
+        let api = api::named(name).unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, FORM.parse().unwrap());
+        let heads: Vec<String> = parts.iter().map(|part| format!("name=\"{part}\"")).collect();
+        let mut rows: Vec<(&str, &str)> =
+            heads.iter().zip(parts).map(|(head, part)| (&**head, *part)).collect();
+        assert_eq!(parse(api, &headers, &form(&rows)).is_err(), needs_model, "{name}");
+        rows.push(("name=model", "m"));
+        let body = String::from_utf8(form(&rows)).unwrap();
+        let ask = parse(api, &headers, body.as_bytes()).unwrap();
+        let found: Vec<_> = ask.prompt.iter().map(|part| part.media).collect();
+        assert_eq!(found, kinds, "{name}");
+        let mut told = texts(&body, &ask);
+        told.reverse();
+        let mut parts = parts.to_vec();
+        // Of one name in the order of the form.
+        parts.sort_by_key(|part| {
+            ["mask", "image[]", "image", "file", "prompt"].iter().position(|name| name == part)
+        });
+        assert_eq!(told, parts, "{name}");
+    }
+}
+
+#[test]
+fn each_member_that_may_hold_media_may_hold_all_kinds_of_its_api() {
+    const CHAT: &[(&str, Media)] = &[
+        ("image_url", Media::Image),
+        ("input_audio", Media::Audio),
+        ("audio_url", Media::Audio),
+        ("video_url", Media::Video),
+        ("file", Media::File),
+    ];
+    const RESPONSES: &[(&str, Media)] = &[
+        ("image_url", Media::Image),
+        ("input_audio", Media::Audio),
+        ("file_data", Media::File),
+        ("file_url", Media::File),
+    ];
+    for (name, members, kinds) in [
+        ("chat", &["messages"][..], CHAT),
+        ("responses", &["input"], RESPONSES),
+        ("embeddings", &["messages"], CHAT),
+        ("rerank", &["query", "documents"], CHAT),
+        ("score", &["queries", "data_1", "documents", "data_2"], CHAT),
+        ("pooling", &["messages"], CHAT),
+        ("classify", &["messages"], CHAT),
+    ] {
+        let api = api::named(name).unwrap();
+        for (member, (key, kind)) in
+            members.iter().flat_map(|member| kinds.iter().map(move |kind| (member, kind)))
+        {
+            let body = format!("{{\"model\":\"m\",\"{member}\":[{{\"{key}\":{{\"x\":1}}}}]}}");
+            let ask = parse(api, &HeaderMap::new(), body.as_bytes()).unwrap();
+            let found: Vec<_> =
+                ask.prompt.iter().map(|p| (p.media, &body[p.span.clone()])).collect();
+            let expected =
+                [(None, &*format!("[{{\"{key}\":")), (Some(*kind), "{\"x\":1}"), (None, "}]")];
+            assert_eq!(found, expected, "{name} {member} {key}");
+        }
     }
 }
 
@@ -112,6 +202,7 @@ fn limits_have_several_names() {
         (r#"{"model":"m","max_completion_tokens":9,"max_tokens":7}"#, Some(9)),
         (r#"{"model":"m","max_tokens":7}"#, Some(7)),
         (r#"{"model":"m","max_tokens":-7}"#, None),
+        (r#"{"model":"m","max_output_tokens":7}"#, Some(7)),
     ] {
         assert_eq!(chat(body.as_bytes()).unwrap().max_tokens, most, "{body}");
     }
@@ -163,7 +254,13 @@ fn token_ids_are_counted_and_text_is_not() {
 
 #[test]
 fn what_cannot_be_read_is_a_bad_request() {
-    let bodies: [&[u8]; 10] = [
+    let keys = |count: usize| {
+        let members: Vec<String> = (0..count).map(|key| format!("\"{key}\":1")).collect();
+        format!("{{\"model\":\"m\",{}}}", members.join(",")).into_bytes()
+    };
+    assert!(chat(&keys(MAX_KEYS - 1)).is_ok());
+    let bodies: [&[u8]; 11] = [
+        &keys(MAX_KEYS),
         b"",
         b"[]",
         b"{",
@@ -260,7 +357,15 @@ fn a_form_that_cannot_be_read_is_refused() {
     let good = form(&[("name=\"model\"", "m"), ("name=\"file\"", "x")]);
     let twice = form(&[("name=\"model\"", "m"), ("name=\"model\"", "n")]);
     let nameless = form(&[("filename=\"m\"", "m")]);
-    let many = form(&vec![("name=\"a[]\"", "m"); MAX_KEYS + 1]);
+    let mut many = vec![("name=\"a[]\"", "m"); MAX_KEYS];
+    many.push(("name=\"model\"", "m"));
+    let most = form(&many[1..]);
+    let many = form(&many);
+    let two = form(&[("name=\"model\"\r\ncontent-disposition: form-data; name=\"x\"", "m")]);
+    let long = "x".repeat(9_000);
+    let long = form(&[(&format!("name=\"model\"; filename=\"{long}\""), "m")]);
+    let empty = form(&[("name=\"x\"", ""), ("name=\"model\"", "m")]);
+    let wide = "multipart/form-data; boundary=".to_owned() + &"B".repeat(71);
     for (body, content_type, status) in [
         (&good[..], FORM, 200),
         (&good, "application/json", 415),
@@ -272,6 +377,12 @@ fn a_form_that_cannot_be_read_is_refused() {
         (&twice, FORM, 400),
         (&nameless, FORM, 400),
         (&many, FORM, 400),
+        (&most, FORM, 200),
+        (&two, FORM, 400),
+        (&long, FORM, 400),
+        (&empty, FORM, 200),
+        (&good, "application/json; boundary=B", 415),
+        (&good, &wide, 415),
         (&form(&[("name=\"file\"", "x")]), FORM, 400),
         (b"", FORM, 400),
     ] {

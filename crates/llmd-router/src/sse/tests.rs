@@ -135,3 +135,37 @@ fn whole_events_are_not_copied() {
     let piece = Bytes::from("data: {}\n\ndata: {}\n\n");
     assert_eq!(events.push(piece.clone()).bytes.as_ptr(), piece.as_ptr());
 }
+
+#[test]
+fn each_api_ends_its_streams_in_its_own_words() {
+    let all = [
+        ("responses", "response.completed"),
+        ("responses", "response.failed"),
+        ("responses", "response.incomplete"),
+        ("responses", "error"),
+        ("messages", "message_stop"),
+        ("messages", "error"),
+        ("transcriptions", "transcript.text.done"),
+        ("translations", "transcript.text.done"),
+        ("speech", "speech.audio.done"),
+        ("images", "image_generation.completed"),
+        ("image-edits", "image_edit.completed"),
+    ];
+    for api in api::APIS {
+        for (_, end) in all {
+            let ends = all.contains(&(api.name, end));
+            for event in [
+                format!("event: {end}\ndata: {{}}\n\n"),
+                format!("data: {{\"type\":\"{end}\"}}\n\n"),
+                format!("event: {end}\ndata: {{\"type\":\"{end}\"}}\n\n"),
+            ] {
+                let (_, _, done) = read(api.name, event.as_bytes(), || 9);
+                assert_eq!(done, ends, "{} {event}", api.name);
+            }
+            let inside = format!("event: other\ndata: {{\"type\":\"{end}\"}}\n\n");
+            assert!(!read(api.name, inside.as_bytes(), || 9).2, "{} {inside}", api.name);
+        }
+        assert!(read(api.name, b"data: [DONE]\n\n", || 9).2, "{}", api.name);
+        assert!(!read(api.name, b"data: {}\n\n", || 9).2, "{}", api.name);
+    }
+}

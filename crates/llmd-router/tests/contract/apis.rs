@@ -40,6 +40,11 @@ async fn every_api_reaches_the_engine_under_its_path_byte_for_byte() {
         assert_eq!(received.body, body.as_bytes(), "{path}");
         let get = Client::ask(setup.data, "GET", path).await.unwrap();
         assert_eq!((get.status, get.header("allow")), (405, Some("POST, OPTIONS")), "{path}");
+        let wrong = post(&setup, path, &[], b"{").await;
+        let object: serde_json::Value = serde_json::from_slice(&wrong.body).unwrap();
+        // The shape of errors that the clients of one API expect, and all others do not.
+        let shaped = path.starts_with("/v1/messages");
+        assert_eq!((wrong.status, object["type"] == "error"), (400, shaped), "{path} {object}");
     }
     setup.at_rest().await;
 }

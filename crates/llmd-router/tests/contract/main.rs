@@ -14,6 +14,7 @@ mod apis;
 mod bodies;
 mod cancel;
 mod failures;
+mod floods;
 mod health;
 mod lifecycle;
 mod load;

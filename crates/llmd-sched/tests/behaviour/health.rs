@@ -339,7 +339,8 @@ fn who_starts_slowly() {
     let running = world.try_arrive(&ask(100, 10), Some(EndpointIndex(0))).unwrap().request;
     world.ends(0, End::Retried(RetryCause::Unreachable));
     world.step(Event::FirstByte(running));
-    assert_eq!(world.endpoint(0).health, HealthStatus::default());
+    let health = world.endpoint(0).health;
+    assert_eq!((health.out, health.slow_start, health.out_for), (None, None, None));
 
     // One that joins endpoints that were only probed, or that nobody asked, is among the first.
     let mut world = pool_of(1, Resilience::default());

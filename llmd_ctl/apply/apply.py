@@ -32,6 +32,7 @@ from llmd_ctl.render import external_name, replica_specs
 SLACK_SECONDS = 60.0
 DRAIN_SECONDS = 45.0
 PROBE_SECONDS = 15.0
+ASKED_API = "completions"
 
 
 @dataclass(frozen=True)
@@ -186,9 +187,18 @@ def _prove(work: Applying, observed: Observed) -> dict[str, str]:
             return {endpoint: reasons[endpoint] for endpoint in waiting}
         if waiting:
             clock.sleep(POLL_SECONDS)
+    return _prove_models(work, observed.router.url)
+
+
+def _prove_models(work: Applying, url: str) -> dict[str, str]:
+    """Ask each model as its users do, as far as one without a certificate can."""
+    network, tls = work.machine.network, work.plan.router_tls
+    if tls is not None and tls.client_ca_file is not None:
+        answer = network.shake_hands(url, tls.cert_file)
+        return {} if answer.ok else {"the router's port": answer.reason}
     for model in work.plan.models:
-        if _has_endpoints(model):
-            answer = network.complete(observed.router.url, model.name)
+        if _answers_users(model):
+            answer = network.complete(url, model.name, tls.cert_file if tls else None)
             if not answer.ok:
                 return {f"model {model.name}": answer.reason}
             work.listen(ModelAnswered(model.name, answer.latency_ms, answer.simulated))
@@ -207,9 +217,12 @@ def _endpoints(work: Applying) -> list[tuple[str, str]]:
     return [(spec.name, spec.model) for spec in specs] + external
 
 
-def _has_endpoints(model: PlannedModel) -> bool:
+def _answers_users(model: PlannedModel) -> bool:
+    """Whether it completes texts: of other APIs the endpoints were asked, which is all there is."""
     return any(
-        variant.endpoint_url is not None or variant.replicas > 0 for variant in model.variants
+        (variant.endpoint_url is not None or variant.replicas > 0)
+        and (variant.apis is None or ASKED_API in variant.apis)
+        for variant in model.variants
     )
 
 
@@ -218,4 +231,6 @@ def _limit(work: Applying, before: Observed | None) -> float:
     ready = {record.name for record in before.replicas if record.state == "ready"} if before else ()
     specs = replica_specs(work.plan, work.folder.layout, work.python)
     starting = [spec for spec in specs if spec.name not in ready]
-    return SLACK_SECONDS + sum(spec.startup_seconds + DRAIN_SECONDS for spec in starting)
+    router = (work.plan.resilience.limits.drain_ms or 0) / 1_000  # it may have to start again
+    engines = sum(spec.startup_seconds + DRAIN_SECONDS for spec in starting)
+    return SLACK_SECONDS + router + engines

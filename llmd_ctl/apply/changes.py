@@ -7,6 +7,7 @@ another one is a change of its variant, also when the plan says it of the model.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,14 @@ from llmd_ctl.render import Layout, ReplicaSpec, replica_specs
 Json = dict[str, Any]
 Slot = tuple[str, str]
 Kind = Literal["add", "remove", "change", "scale", "start"]
+RouterPart = Literal["reloads", "restarts"] | None
 # What the plan derives from other fields: their change is said there.
 DERIVED = {"fit", "capacity", "reasons", "ruledOut", "pricePerHour", "variants"}
+# What the router reads of a model and of a variant; it takes another one over while it runs.
+READ_BY_ROUTER = {
+    "aliases", "slo", "objective", "scheduler", "usage", "multimodal",
+    "accelerator", "engine", "servedName", "apis", "facts", "endpointUrl", "endpointTls",
+}  # fmt: skip
 COMMAND = "command"
 NOTHING = "nothing"
 
@@ -30,7 +37,7 @@ class Change:
     """One difference. `variant` None is the model itself, `model` None the fleet.
 
     `restarts` counts replicas that are drained, stopped and started anew, `stops` those that
-    nothing replaces.
+    nothing replaces. `router`: it restarts for this, takes it over as it runs, or knows nothing.
     """
 
     kind: Kind
@@ -39,11 +46,22 @@ class Change:
     reasons: tuple[str, ...]
     restarts: int = 0
     stops: int = 0
+    router: RouterPart = None
 
     @property
     def takes_away(self) -> bool:
         """Whether something that may serve now is gone, at least for a while."""
-        return self.kind == "remove" or self.restarts > 0 or self.stops > 0
+        gone = self.restarts > 0 or self.stops > 0 or self.router == "restarts"
+        return self.kind == "remove" or gone
+
+    @property
+    def effect(self) -> str:
+        """What it does to what runs, in words; nothing where its kind says it."""
+        if self.router == "restarts":
+            return "restarts the router"
+        if self.restarts:
+            return f"restarts {self.restarts}"
+        return "the router reloads" if self.router == "reloads" else ""
 
     def to_json(self) -> dict[str, Any]:
         """The published form."""
@@ -53,6 +71,7 @@ class Change:
             "variant": self.variant,
             "reasons": list(self.reasons),
             "restarts": self.restarts,
+            "router": self.router,
         }
 
 
@@ -64,7 +83,7 @@ def compare(old: Plan | None, new: Plan, running: frozenset[str] | None) -> tupl
         if model.name in before.models:
             reasons = _reasons(before.models[model.name], after.models[model.name])
             if reasons:
-                found.append(Change("change", model.name, None, reasons))
+                found.append(Change("change", model.name, None, reasons, router=_told(reasons)))
     for slot, variant in after.variants.items():
         change = _variant_change(slot, before, after) if slot in before.variants else None
         if slot not in before.variants:
@@ -101,13 +120,28 @@ def _fleet_changes(old: Plan | None, new: Plan) -> Iterator[Change]:
     if old is None:
         return
     before, after = old.to_json(), new.to_json()
-    reasons = tuple(
+    tls = _differences(before["routerTls"] or {}, after["routerTls"] or {}, "router.tls")
+    told = (
         reason
-        for name in ("simulate", "traces", "resilience")
+        for name in ("traces", "resilience")
         for reason in _differences(before[name], after[name], name)
     )
-    if reasons:
-        yield Change("change", None, None, reasons)
+    simulate = _differences(before["simulate"], after["simulate"], "simulate")
+    groups: list[tuple[Iterator[str], RouterPart]] = [
+        (simulate, None),
+        (told, "reloads"),
+        (tls, "restarts"),
+    ]
+    for found, router in groups:
+        reasons = tuple(found)
+        if reasons:
+            yield Change("change", None, None, reasons, router=router)
+
+
+def _told(reasons: Sequence[str]) -> RouterPart:
+    """Whether the router reads what differs."""
+    named = {re.split(r"[.:]", reason, maxsplit=1)[0] for reason in reasons}
+    return "reloads" if named & READ_BY_ROUTER else None
 
 
 def _variant_change(slot: Slot, before: _Side, after: _Side) -> Change | None:
@@ -121,7 +155,8 @@ def _variant_change(slot: Slot, before: _Side, after: _Side) -> Change | None:
     scaled = all(reason.startswith("replicas:") for reason in reasons)
     kind: Kind = "scale" if scaled else "change"
     stops = sum(i not in new for i in old)
-    return Change(kind, *slot, tuple(dict.fromkeys(reasons)), len(replaced), stops)
+    router = _told(reasons) if not replaced else None  # a new replica reaches it in any case
+    return Change(kind, *slot, tuple(dict.fromkeys(reasons)), len(replaced), stops, router)
 
 
 def _told_otherwise(old: ReplicaSpec, new: ReplicaSpec) -> Iterator[str]:

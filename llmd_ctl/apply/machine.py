@@ -137,8 +137,14 @@ class NetworkPort(Protocol):
     def probe(self, admin_url: str, key: str, model: str, endpoint: str) -> Answer:
         """One token from one endpoint, through the router's data path."""
 
-    def complete(self, url: str, model: str) -> Answer:
-        """One token from the model, as a user would ask for it."""
+    def complete(self, url: str, model: str, certificate: str | None) -> Answer:
+        """One token from the model, as a user would ask for it.
+
+        `certificate`: the file with what an https port must show.
+        """
+
+    def shake_hands(self, url: str, certificate: str) -> Answer:
+        """Whether the data port shows this certificate, where nobody is let in without one."""
 
 
 class Clock(Protocol):

@@ -57,12 +57,20 @@ class RealNetwork:
         except RouterAway as error:
             return Answer(ok=False, reason=str(error))
 
-    def complete(self, url: str, model: str) -> Answer:
+    def complete(self, url: str, model: str, certificate: str | None) -> Answer:
         """One token from the model, as a user would ask for it."""
         try:
-            return self._router.complete(url, model)
+            return self._router.complete(url, model, certificate)
         except RouterAway as error:
             return Answer(ok=False, reason=str(error))
+
+    def shake_hands(self, url: str, certificate: str) -> Answer:
+        """Whether the data port shows this certificate."""
+        try:
+            self._router.shake_hands(url, certificate)
+        except RouterAway as error:
+            return Answer(ok=False, reason=str(error))
+        return Answer(ok=True, reason="")
 
 
 def _served_names(response: httpx.Response) -> list[str]:

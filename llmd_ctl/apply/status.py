@@ -18,7 +18,7 @@ from llmd_ctl.apply.supervisor import Supervisor
 from llmd_ctl.errors import Problem
 from llmd_ctl.plan import Plan, PlannedModel, PlannedVariant
 from llmd_ctl.render import external_name
-from llmd_ctl.router.answer import EndpointHealth, RouterStatus
+from llmd_ctl.router.answer import EndpointHealth, RetryBudget, RouterStatus
 
 Json = dict[str, Any]
 
@@ -38,6 +38,7 @@ class ReplicaStatus:
     inflight: int | None
     degraded: tuple[str, ...] = ()
     health: EndpointHealth | None = None
+    unreachable: str | None = None
 
     def to_json(self) -> Json:
         """The published form."""
@@ -53,6 +54,7 @@ class ReplicaStatus:
             "inflight": self.inflight,
             "degraded": list(self.degraded),
             "health": self.health.to_json() if self.health else None,
+            "unreachable": self.unreachable,
         }
 
 
@@ -94,11 +96,13 @@ class ModelStatus:
 
     name: str
     variants: tuple[VariantStatus, ...]
+    retry_budget: RetryBudget | None = None
 
     def to_json(self) -> Json:
         """The published form."""
         return {
             "name": self.name,
+            "retryBudget": self.retry_budget.to_json() if self.retry_budget else None,
             "variants": [variant.to_json() for variant in self.variants],
         }
 
@@ -117,6 +121,7 @@ class FleetStatus:
     router_state: str
     models: tuple[ModelStatus, ...]
     problems: tuple[Problem, ...]
+    certificates: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
         """The published form."""
@@ -131,6 +136,7 @@ class FleetStatus:
                 "url": self.router_url,
                 "adminUrl": self.router_admin_url,
                 "state": self.router_state,
+                "certificates": {"problems": list(self.certificates)},
             },
             "models": [model.to_json() for model in self.models],
             "problems": [problem.to_json() for problem in self.problems],
@@ -152,6 +158,8 @@ def fleet_status(folder: StateFolder, machine: Machine) -> FleetStatus | None:
         problems += [Problem("LC4002", text, severity="warning") for text in observed.problems]
     router = observed.router if observed else None
     answer = machine.network.router_status(router.admin_url) if router else None
+    certificates = answer.certificates if answer else ()
+    problems += [Problem("LC4010", text, severity="warning") for text in certificates]
     plan = desired_plan(desired)
     look = _Look(machine, observed, answer)
     revision = desired.revision if desired else 0
@@ -166,6 +174,7 @@ def fleet_status(folder: StateFolder, machine: Machine) -> FleetStatus | None:
         router_state=look.router_state(),
         models=tuple(look.model(model) for model in _models(plan)),
         problems=tuple(problems),
+        certificates=certificates,
     )
 
 
@@ -225,8 +234,11 @@ class _Look:
         return "not answering" if alive else "dead"
 
     def model(self, model: PlannedModel) -> ModelStatus:
+        pool = self._answer.pools.get(model.name) if self._answer else None
         return ModelStatus(
-            model.name, tuple(self._variant(model, variant) for variant in model.variants)
+            model.name,
+            tuple(self._variant(model, variant) for variant in model.variants),
+            pool.retry_budget if pool else None,
         )
 
     def _variant(self, model: PlannedModel, variant: PlannedVariant) -> VariantStatus:
@@ -267,6 +279,7 @@ class _Look:
             inflight=seen.inflight if seen else None,
             degraded=seen.degraded if seen else (),
             health=seen.health if seen else None,
+            unreachable=seen.unreachable if seen else None,
         )
 
     def _external(self, model: PlannedModel, variant: PlannedVariant) -> ReplicaStatus:
@@ -285,4 +298,5 @@ class _Look:
             inflight=seen.inflight if seen else None,
             degraded=seen.degraded if seen else (),
             health=seen.health if seen else None,
+            unreachable=seen.unreachable if seen else None,
         )

@@ -113,8 +113,8 @@ def _announce(planned: Plan, changes: Sequence[Change], *, yes: bool) -> None:
         door.note(f"Engines are SIMULATED at {planned.simulate.speed:g} × the planned speed.")
     for change in changes:
         what = "/".join(part for part in (change.model, change.variant) if part) or "fleet"
-        restarts = f" (restarts {change.restarts})" if change.restarts else ""
-        door.note(f"{change.kind} {what}{restarts}: {'; '.join(change.reasons)}")
+        effect = f" ({change.effect})" if change.effect else ""
+        door.note(f"{change.kind} {what}{effect}: {'; '.join(change.reasons)}")
     door.note(summary_line(planned))
     takes_away = any(change.takes_away for change in changes)
     if takes_away and not yes and door.can_ask() and not door.ask("Go on?"):

@@ -171,11 +171,11 @@ def changes_view(changes: Sequence[Change]) -> Iterator[RenderableType]:
 
     for change in changes:
         what = "/".join(part for part in (change.model, change.variant) if part) or "fleet"
-        restarts = f" (restarts {change.restarts})" if change.restarts else ""
+        effect = f" ({change.effect})" if change.effect else ""
         style = {"add": "green", "remove": "red"}.get(change.kind, "yellow")
         first, *rest = change.reasons or ("",)
         sign = SIGNS[change.kind]
-        yield Text(f"{sign} {change.kind} {what}{restarts}: {first}", style=style)
+        yield Text(f"{sign} {change.kind} {what}{effect}: {first}", style=style)
         for reason in rest:
             yield Text(f"    {reason}", style=style)
     if not changes:

@@ -146,9 +146,22 @@ def status_view(found: FleetStatus) -> Iterator[RenderableType]:
                 state = shown_state(one)
                 style = STATE_STYLE.get(state, "red")
                 inflight = "-" if one.inflight is None else str(one.inflight)
-                reason = "; ".join([*filter(None, [one.reason]), *one.degraded])
-                table.add_row(*shown, one.endpoint, Text(state, style=style), inflight, reason)
+                cells = (one.endpoint, Text(state, style=style), inflight, _why(one))
+                table.add_row(*shown, *cells)
             if not variant.replicas:
                 table.add_row(*head, "-", "-", "-", "")
     if table.row_count:
         yield table
+    for model in found.models:
+        budget = model.retry_budget
+        if budget is not None and budget.left < 1:
+            text = f"Retries of {model.name}: the budget is used up, {budget.refused} were not made"
+            yield Text(text, style="yellow")
+
+
+def _why(replica: ReplicaStatus) -> str:
+    """All that is wrong with an endpoint."""
+    said = [replica.reason] if replica.reason else []
+    if replica.unreachable is not None:
+        said.append(f"cannot be reached: {replica.unreachable}")
+    return "; ".join([*said, *replica.degraded])

@@ -92,23 +92,23 @@ class Child:
             self._verdict = (verdict, trouble)
             self._signal(signal.SIGKILL)
 
-    def stopped(self, now: float) -> bool:
-        """Ask it to end, insist after the grace time; True once it is gone."""
+    def stopped(self, now: float, patience: float = 0.0) -> bool:
+        """Ask it to end, insist after `patience` and the grace time; True once it is gone."""
         if self.process is None:
             return True
         if self._yard.machine.processes.ended(self.process, self.mark) is not None:
             self.process = None
             return True
         if self._kill_at is None:
-            self._kill_at = now + self._yard.limits.grace_seconds
+            self._kill_at = now + patience + self._yard.limits.grace_seconds
             self._signal(signal.SIGTERM)
         elif now >= self._kill_at:
             self._signal(signal.SIGKILL)
         return False
 
-    def cleared(self, now: float) -> bool:
+    def cleared(self, now: float, patience: float = 0.0) -> bool:
         """As `stopped`; True once its workers are gone as well."""
-        return self.stopped(now) and not self.sweep()
+        return self.stopped(now, patience) and not self.sweep()
 
     def hang_up(self) -> None:
         """Ask it to read its configuration again."""

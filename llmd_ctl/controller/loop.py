@@ -122,7 +122,7 @@ class Controller:
         if present == self._configured:
             return
         leaving = leaving_variants(self._folder, plan, records)
-        self._router.configure(render_router(plan, place, self._folder.layout, leaving))
+        self._router.configure(render_router(plan, place, self._folder.layout, leaving), plan)
         self._configured = present
 
     def _advance_replicas(self, now: float) -> None:

@@ -1,13 +1,14 @@
 """The router as the controller's child: configured, started, reloaded, stopped last.
 
 Driven by the loop. It writes router.yaml and never reads it back: what counts is what the router
-itself says in its status.
+itself says in its status, also that it takes a change over only when it is started again.
 """
 
 from __future__ import annotations
 
 import logging
 import secrets
+from dataclasses import replace
 from pathlib import Path
 
 from llmd_ctl.apply.address import (
@@ -27,6 +28,7 @@ from llmd_ctl.apply.machine import (
 from llmd_ctl.apply.records import ROUTER_MARK, ReplicaRecord, RouterRecord
 from llmd_ctl.controller.adopt import Adoption
 from llmd_ctl.controller.child import Child, Yard, taken
+from llmd_ctl.plan import Plan
 from llmd_ctl.render import RouterPlace
 from llmd_ctl.router.answer import RouterStatus
 
@@ -50,6 +52,8 @@ class RouterChild:
         self._state = "starting"
         self._since = yard.machine.clock.monotonic()
         self._text: str | None = None
+        self._tls = False
+        self._drain_seconds = yard.limits.drain_seconds
 
     def find_place(self) -> RouterPlace | None:
         """The router's ports, kept once it has served there; None while another fleet chooses."""
@@ -57,11 +61,17 @@ class RouterChild:
             data = self._ports.claim(ROUTER_DATA, DATA_PORTS)
             admin = self._ports.claim(ROUTER_ADMIN, ADMIN_PORTS)
             if data is not None and admin is not None:
-                self.place = RouterPlace(data, admin)
+                self.place = RouterPlace(data, admin, self._tls)
         return self.place
 
-    def configure(self, text: str) -> None:
+    def configure(self, text: str, plan: Plan) -> None:
         """Write router.yaml when it changed; a router that runs is told to read it again."""
+        self._tls = plan.router_tls is not None
+        if self.place is not None:
+            self.place = replace(self.place, tls=self._tls)
+        # The longest that was ever asked for: one that drains may still go by the plan before.
+        drain = (plan.resilience.limits.drain_ms or 0) / 1_000
+        self._drain_seconds = max(self._drain_seconds, drain)
         if text == self._text:
             return
         files = self._yard.machine.files
@@ -75,7 +85,9 @@ class RouterChild:
             self._child.hang_up()
 
     def advance(self, now: float, place: RouterPlace) -> None:
-        """Start it, or see how it is."""
+        """Start it, or see how it is. One that can't take its configuration over goes first."""
+        if self._state == "stopping" and not self._left(now, self._drain_seconds):
+            return
         if self._child.process is None:
             self._start(now, place)
         elif self._child.ended(now):
@@ -83,6 +95,9 @@ class RouterChild:
             self.status = None
         else:
             self._look(now, place)
+            if self.status is not None and self.status.needs_restart:
+                log.info("router: it is started again to take over how it listens")
+                self._left(now, self._drain_seconds)
 
     def watch(self, now: float, place: RouterPlace) -> None:
         """See how it is, without starting it again: its fleet is being deleted."""
@@ -107,9 +122,12 @@ class RouterChild:
 
     def stopped(self, now: float) -> bool:
         """Ask it to end; True once it is gone."""
+        return self._left(now, 0.0)
+
+    def _left(self, now: float, patience: float) -> bool:
         self._state = "stopping"
         self.status = None
-        return self._child.cleared(now)
+        return self._child.cleared(now, patience)
 
     def retry(self, now: float) -> None:
         """Start again now if it waits for its back-off to pass."""

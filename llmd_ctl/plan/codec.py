@@ -1,7 +1,8 @@
 """Frozen records to camelCase JSON and back, by their type hints.
 
-Called by `records` only. It knows no record: what a field is, its annotation says. Reading is
-strict, so that a plan file that was edited into nonsense is refused and not half understood.
+Called by `records`, and by `render` for sections of router.yaml that the plan has as they are. It
+knows no record: what a field is, its annotation says. Reading is strict, so that a plan file that
+was edited into nonsense is refused and not half understood.
 """
 
 from __future__ import annotations

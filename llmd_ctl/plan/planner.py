@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 from llmd_ctl.plan.observed import Observed
 from llmd_ctl.plan.records import (
+    Multimodal,
     Plan,
     PlannedModel,
+    RouterTls,
     Simulate,
     Summary,
     Traces,
@@ -57,6 +59,7 @@ def plan(loaded: LoadedFleet, catalog: Catalog, observed: Observed, simulate: fl
         idle=stock.idle(placed),
         traces=_traces(fleet.spec.observability),
         resilience=taken_over(fleet.spec.router.resilience),
+        router_tls=_router_tls(loaded),
     )
 
 
@@ -85,6 +88,7 @@ def _model(scene: Scene, index: int, model: spec.Model, placed: list[Placed]) ->
         scheduler=routing.scheduler,
         variants=tuple(variants),
         usage=model.usage,
+        multimodal=Multimodal(**dict(model.multimodal)),
     )
 
 
@@ -113,6 +117,18 @@ def _summary(placed: Sequence[Placed], stock: Stock) -> Summary:
         replicas=sum(one.variant.replicas for one in managed),
         devices=len(shared) + sum(v.replicas * v.devices_per_replica for v in own),
         unpriced=unpriced,
+    )
+
+
+def _router_tls(loaded: LoadedFleet) -> RouterTls | None:
+    tls = loaded.fleet.spec.router.tls
+    if tls is None:
+        return None
+    clients = tls.client_ca_file
+    return RouterTls(
+        cert_file=str(loaded.resolve(tls.cert_file)),
+        key_file=str(loaded.resolve(tls.key_file)),
+        client_ca_file=None if clients is None else str(loaded.resolve(clients)),
     )
 
 

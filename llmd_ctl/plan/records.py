@@ -142,6 +142,7 @@ class PlannedVariant:
     reasons: tuple[str, ...] = ()
     ruled_out: tuple[str, ...] = ()
     endpoint_tls: EndpointTls | None = None  # None: whom the system trusts, or no TLS at all
+    apis: tuple[str, ...] | None = None  # that its engines speak; None: all
 
     @property
     def managed(self) -> bool:
@@ -158,6 +159,16 @@ class Slo:
 
 
 @dataclass(frozen=True)
+class Multimodal:
+    """As `multimodal` of a model in router.yaml; None is the router's own number."""
+
+    image_tokens: int | None = None
+    audio_tokens: int | None = None
+    video_tokens: int | None = None
+    file_tokens: int | None = None
+
+
+@dataclass(frozen=True)
 class PlannedModel:
     """What users ask for by name."""
 
@@ -171,6 +182,7 @@ class PlannedModel:
     scheduler: str
     variants: tuple[PlannedVariant, ...]
     usage: str = "as-told"
+    multimodal: Multimodal = Multimodal()
 
 
 @dataclass(frozen=True)
@@ -192,6 +204,15 @@ class Traces:
     otlp: str
     protocol: str
     sample_ratio: float
+
+
+@dataclass(frozen=True)
+class RouterTls:
+    """TLS on the router's data port. Paths are absolute; None lets in clients of any kind."""
+
+    cert_file: str
+    key_file: str
+    client_ca_file: str | None = None
 
 
 @dataclass(frozen=True)
@@ -218,6 +239,7 @@ class Plan:
     idle: tuple[Idle, ...] = ()
     traces: Traces | None = None
     resilience: Resilience = field(default_factory=Resilience)
+    router_tls: RouterTls | None = None  # None: plain HTTP
 
     def to_json(self) -> dict[str, Any]:
         """Return the published form; `json.dumps` of it is byte-stable."""

@@ -66,6 +66,8 @@ class Limits:
 
     body_bytes: int | None = None
     header_ms: int | None = None
+    keep_alive_ms: int | None = None
+    connections: int | None = None
     connect_ms: int | None = None
     first_byte_ms: int | None = None
     idle_ms: int | None = None

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from llmd_ctl.plan import Plan, PlannedModel, PlannedVariant
+from llmd_ctl.plan.codec import to_json
 from llmd_ctl.render.layout import Layout
 from llmd_ctl.render.process import LOOPBACK
 from llmd_ctl.router.config import (
@@ -34,15 +35,16 @@ HEADER = "# Written by llmd-ctl from the plan; the router reloads it. Edits are 
 
 @dataclass(frozen=True)
 class RouterPlace:
-    """The ports the router listens on."""
+    """The ports the router listens on, and whether the first of them speaks TLS."""
 
     data_port: int
     admin_port: int
+    tls: bool = False
 
     @property
     def url(self) -> str:
         """Where users send requests."""
-        return f"http://{LOOPBACK}:{self.data_port}"
+        return f"{'https' if self.tls else 'http'}://{LOOPBACK}:{self.data_port}"
 
     @property
     def admin_url(self) -> str:
@@ -61,6 +63,7 @@ def render_router(
         fleet=plan.fleet,
         data=f"{LOOPBACK}:{place.data_port}",
         admin=f"{LOOPBACK}:{place.admin_port}",
+        tls=_without_nothing(to_json(plan.router_tls)) if plan.router_tls else None,
         admin_key_file=layout.admin_key,
         models=tuple(_model(model, layout) for model in _with_leaving(plan, leaving)),
         traces=_traces(plan),
@@ -112,6 +115,7 @@ def _model(model: PlannedModel, layout: Layout) -> ModelConfig:
         objective=model.objective,
         scheduler=model.scheduler,
         usage=model.usage,
+        multimodal=_without_nothing(to_json(model.multimodal)) or None,
         ttft_us=model.slo.ttft_us if model.slo else None,
         itl_us=model.slo.itl_us if model.slo else None,
         variants=tuple(_variant(variant) for variant in model.variants),
@@ -151,6 +155,7 @@ def _variant(variant: PlannedVariant) -> VariantConfig:
         engine=variant.engine,
         simulated=variant.simulated,
         served_name=variant.served_name,
+        apis=variant.apis,
         facts=variant.facts,
     )
 

@@ -7,15 +7,28 @@ Only `apply.network` loads it: a plan needs no HTTP client.
 
 from __future__ import annotations
 
+import socket
+import ssl
 import time
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
-from llmd_ctl.router.answer import Answer, EndpointHealth, EndpointStatus, PoolStatus, RouterStatus
+from llmd_ctl.router.answer import (
+    Answer,
+    EndpointHealth,
+    EndpointStatus,
+    PoolStatus,
+    RetryBudget,
+    RouterStatus,
+)
 
 Json = dict[str, Any]
 STATUS_SECONDS = 2.0
+HANDSHAKE_SECONDS = 5.0
+END_OF_CERTIFICATE = "-----END CERTIFICATE-----"
 ANSWER_SECONDS = 120.0  # one token of a large model on a slow engine, after a cold start
 
 
@@ -60,11 +73,37 @@ class RouterAdmin:
             simulated=document.get("simulated") is True,
         )
 
-    def complete(self, url: str, model: str) -> Answer:
-        """POST /v1/completions on the data port: one token, as a user would ask for it."""
+    def complete(self, url: str, model: str, certificate: str | None) -> Answer:
+        """POST /v1/completions on the data port: one token, as a user would ask for it.
+
+        `certificate` is the file with what an https port must show.
+        """
+        if certificate is None:
+            return self._complete(self._client, url, model)
+        with httpx.Client(verify=_believing(certificate), trust_env=False) as client:
+            return self._complete(client, url, model)
+
+    def shake_hands(self, url: str, certificate: str) -> None:
+        """See that the data port shows this certificate; raises RouterAway.
+
+        All that can be seen of a port that lets in only clients with a certificate of theirs.
+        """
+        address = urlsplit(url)
+        context = _believing(certificate)
+        try:
+            plain = socket.create_connection(
+                (address.hostname or "", address.port or 0), timeout=HANDSHAKE_SECONDS
+            )
+            with plain, context.wrap_socket(plain):
+                pass
+        except OSError as error:
+            raise RouterAway(f"{url}: {error}") from error
+
+    @staticmethod
+    def _complete(client: httpx.Client, url: str, model: str) -> Answer:
         started = time.monotonic()
         try:
-            response = self._client.post(
+            response = client.post(
                 f"{url}/v1/completions",
                 json={"model": model, "prompt": "Hello", "max_tokens": 1},
                 timeout=ANSWER_SECONDS,
@@ -79,6 +118,19 @@ class RouterAdmin:
         )
 
 
+def _believing(certificate: str) -> ssl.SSLContext:
+    """Believe the first certificate of a file and no other, under whatever name it is reached."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        first, end, _ = Path(certificate).read_text("ascii").partition(END_OF_CERTIFICATE)
+        context.load_verify_locations(cadata=f"{first}{end}\n")
+    except (OSError, ValueError) as error:
+        raise RouterAway(f"the certificate {certificate} cannot be used: {error}") from error
+    return context
+
+
 def _parse_status(document: Json) -> RouterStatus:
     pools = {}
     for model in document["models"]:
@@ -89,23 +141,42 @@ def _parse_status(document: Json) -> RouterStatus:
                 int(item["inflightRequests"]),
                 tuple(item.get("degraded", ())),
                 _parse_health(item.get("health")),
+                item.get("unreachable"),
             )
             for item in model["endpoints"]
         }
-        pools[model["name"]] = PoolStatus(model["name"], model["scheduler"], endpoints)
-    return RouterStatus(bool(document["ready"]), document["config"].get("error"), pools)
+        budget = _parse_budget(model.get("retryBudget"))
+        pools[model["name"]] = PoolStatus(model["name"], model["scheduler"], endpoints, budget)
+    config = document["config"]
+    return RouterStatus(
+        bool(document["ready"]),
+        config.get("error"),
+        pools,
+        config.get("needsRestart") is True,
+        tuple(document.get("certificates", {}).get("problems", ())),
+    )
+
+
+def _parse_budget(document: Json | None) -> RetryBudget | None:
+    if document is None:
+        return None
+    return RetryBudget(float(document["left"]), int(document["used"]), int(document["refused"]))
 
 
 def _parse_health(document: Json | None) -> EndpointHealth | None:
     if document is None:
         return None
-    out_for = document["outForMs"]
     return EndpointHealth(
         str(document["state"]),
         document["why"],
-        None if out_for is None else int(out_for),
+        _whole(document["outForMs"]),
         str(document["check"]),
+        _whole(document.get("outAtLeastMs")),
     )
+
+
+def _whole(number: Any) -> int | None:
+    return None if number is None else int(number)
 
 
 def _object(response: httpx.Response) -> Json:

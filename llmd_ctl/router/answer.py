@@ -14,14 +14,16 @@ from typing import Any
 class EndpointHealth:
     """Whether an endpoint takes part in picks: `in`, `slow start`, `on trial` or `out`.
 
-    `why` and `out_for_ms` are of one that is out or on trial; `check` is what the last active check
-    said: passed, failed, no check (it has no such path), not yet, or off.
+    `why` and `out_for_ms` are of one that is out or on trial, `out_at_least_ms` of one that is out
+    for a time; `check` is what the last active check said: passed, failed, no check (it has no such
+    path), not yet, or off.
     """
 
     state: str
     why: str | None
     out_for_ms: int | None
     check: str
+    out_at_least_ms: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The published form."""
@@ -29,8 +31,22 @@ class EndpointHealth:
             "state": self.state,
             "why": self.why,
             "outForMs": self.out_for_ms,
+            "outAtLeastMs": self.out_at_least_ms,
             "check": self.check,
         }
+
+
+@dataclass(frozen=True)
+class RetryBudget:
+    """Paid attempts of a model: how many are left, were made, and could not be paid for."""
+
+    left: float
+    used: int
+    refused: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The published form."""
+        return {"left": self.left, "used": self.used, "refused": self.refused}
 
 
 @dataclass(frozen=True)
@@ -38,7 +54,7 @@ class EndpointStatus:
     """One endpoint as the router sees it. `inflight` is its own exact count of open requests.
 
     `degraded` says what it lacks to place requests well there, such as a fresh report of load.
-    `health` is None for one that gets no requests yet.
+    `health` is None for one that gets no requests yet, `unreachable` why no connection comes about.
     """
 
     name: str
@@ -46,6 +62,7 @@ class EndpointStatus:
     inflight: int
     degraded: tuple[str, ...] = ()
     health: EndpointHealth | None = None
+    unreachable: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,15 +72,22 @@ class PoolStatus:
     name: str
     scheduler: str
     endpoints: dict[str, EndpointStatus]
+    retry_budget: RetryBudget | None = None
 
 
 @dataclass(frozen=True)
 class RouterStatus:
-    """What /status says, as far as the control plane needs it. `pools` is keyed by model."""
+    """What /status says, as far as the control plane needs it. `pools` is keyed by model.
+
+    `needs_restart`: nothing is wrong with a refused configuration but that a running router does
+    not take it over. `certificates`: changed ones that could not be taken over, and why.
+    """
 
     ready: bool
     config_error: str | None
     pools: dict[str, PoolStatus]
+    needs_restart: bool = False
+    certificates: tuple[str, ...] = ()
 
     def endpoint(self, model: str, name: str) -> EndpointStatus | None:
         """One endpoint, or None when the router doesn't know it."""

@@ -91,6 +91,7 @@ class VariantConfig:
     engine: str
     simulated: bool
     served_name: str | None
+    apis: tuple[str, ...] | None
     facts: Mapping[str, Any] | None
 
     def to_document(self) -> Json:
@@ -102,6 +103,7 @@ class VariantConfig:
                 "engine": self.engine,
                 "simulated": self.simulated,
                 "servedName": self.served_name,
+                "apis": list(self.apis) if self.apis is not None else None,
                 "facts": dict(self.facts) if self.facts is not None else None,
             }
         )
@@ -116,6 +118,7 @@ class ModelConfig:
     objective: str
     scheduler: str
     usage: str
+    multimodal: Json | None
     ttft_us: int | None
     itl_us: int | None
     variants: tuple[VariantConfig, ...]
@@ -131,6 +134,7 @@ class ModelConfig:
                 "objective": self.objective,
                 "scheduler": self.scheduler,
                 "usage": self.usage,
+                "multimodal": self.multimodal,
                 "slo": slo or None,
                 "variants": [variant.to_document() for variant in self.variants],
                 "sources": [source.to_document() for source in self.sources],
@@ -162,6 +166,7 @@ class RouterConfig:
     admin: str
     admin_key_file: str
     models: tuple[ModelConfig, ...]
+    tls: Json | None = None
     traces: TraceConfig | None = None
     limits: Json | None = None
     retry: Json | None = None
@@ -173,7 +178,7 @@ class RouterConfig:
             {
                 "version": 1,
                 "fleet": self.fleet,
-                "listen": {"data": self.data, "admin": self.admin},
+                "listen": _said({"data": self.data, "admin": self.admin, "tls": self.tls}),
                 "adminKeyFile": self.admin_key_file,
                 "limits": self.limits,
                 "retry": self.retry,

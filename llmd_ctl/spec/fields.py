@@ -19,14 +19,17 @@ from pydantic_core import PydanticCustomError
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 SERVED_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,126}")
 ARG_NAME = re.compile(r"[a-z][A-Za-z0-9]*")
-DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(us|ms|s)")
+# As Go and Prometheus write them: 250us, 1.5s, 5m, 1h30m; the larger unit first.
+UNITS = ("h", "m(?!s)", "s", "ms", "us")
+DURATION = re.compile("".join(rf"(?:([0-9]{{1,12}}(?:\.[0-9]{{1,9}})?){unit})?" for unit in UNITS))
 HUGGING_FACE = re.compile(r"hf://[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+@=-]{0,254}")
 NOT_IN_A_REVISION = re.compile(r"\.\.|//|@\{|/\.|\.lock(/|$)|[./]$")  # git check-ref-format
 FLAG_AND_VALUE = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*\s")
 
 LOCAL_PATHS = ("/", "./", "../")
-MICROSECONDS = {"us": 1, "ms": 1_000, "s": 1_000_000}
+# Of UNITS.
+MICROSECONDS = (3_600_000_000, 60_000_000, 1_000_000, 1_000, 1)
 LONGEST_US = 86_400 * 1_000_000
 LONGEST_HOST = 253  # of a name in the DNS
 HOST = re.compile(r"[A-Za-z0-9:](?:[A-Za-z0-9.:-]*[A-Za-z0-9])?")
@@ -110,15 +113,16 @@ def _raw_arg(value: str) -> str:
 
 def _duration(value: object) -> int:
     """Return microseconds. A number has no unit, so it is refused."""
-    hint = 'Write it with its unit: "800ms", "1.5s" or "250us".'
+    hint = 'Write it with its unit: "800ms", "1.5s", "5m" or "1h30m".'
     if isinstance(value, int) and not isinstance(value, bool):
         raise refuse("LC1044", "a duration needs a unit", f"Write {value}ms or {value}s.")
-    match = DURATION.fullmatch(value) if isinstance(value, str) else None
+    match = DURATION.fullmatch(value) if isinstance(value, str) and value else None
     if match is None:
         raise refuse("LC1044", "this is not a duration", hint)
-    microseconds = Decimal(match[1]) * MICROSECONDS[match[2]]
+    parts = zip(match.groups("0"), MICROSECONDS, strict=True)
+    microseconds = sum(Decimal(number) * unit for number, unit in parts)
     if microseconds != int(microseconds) or not 0 < microseconds <= LONGEST_US:
-        raise refuse("LC1044", "a duration is from 1us to 86400s, in whole microseconds", hint)
+        raise refuse("LC1044", "a duration is from 1us to 24h, in whole microseconds", hint)
     return int(microseconds)
 
 
@@ -129,7 +133,7 @@ def _milliseconds(value: object) -> int:
 
 def _milliseconds_or_none(value: object) -> int:
     """Return milliseconds; 0 of any unit is none."""
-    none = isinstance(value, str) and re.fullmatch(r"0(us|ms|s)", value)
+    none = isinstance(value, str) and re.fullmatch(r"0(us|ms|s|m|h)", value)
     return 0 if none else _whole_milliseconds(_duration(value))
 
 

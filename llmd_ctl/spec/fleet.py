@@ -39,9 +39,16 @@ API_VERSION = "fleet.llmd-ctl.dev/v1alpha1"
 EngineName = Literal["vllm", "llamacpp", "sim"]
 Objective = Literal["latency", "cost", "balanced"]
 Usage = Literal["as-told", "exact"]
+# The rows of `crates/llmd-router/src/api.rs`; a test holds the two together.
+ApiName = Literal[
+    "chat", "completions", "responses", "messages", "count-tokens", "embeddings", "rerank", "score",
+    "pooling", "classify", "tokenize", "detokenize", "transcriptions", "translations", "speech",
+    "images", "image-edits",
+]  # fmt: skip
 Scheduler = Literal["expected-finish", "round-robin", "random", "least-request", "llm-d-default"]
 EngineArgs = dict[ArgName, ArgValue]
 Degree = Annotated[int, Field(ge=1, le=1024)]
+PartTokens = Annotated[int, Field(ge=0, le=65_536)]
 
 
 class Metadata(Section):
@@ -154,6 +161,15 @@ class ExternalEndpoint(Section):
         return self
 
 
+class Multimodal(Section):
+    """Tokens that a part of a prompt counts for which is no text; None is the router's own."""
+
+    image_tokens: PartTokens | None = None
+    audio_tokens: PartTokens | None = None
+    video_tokens: PartTokens | None = None
+    file_tokens: PartTokens | None = None
+
+
 class Variant(Section):
     """One way to serve a model. `target` is None only beside `endpoint`."""
 
@@ -166,8 +182,14 @@ class Variant(Section):
     engine_args: EngineArgs = Field(default_factory=dict)
     extra_args: list[RawArg] = Field(default_factory=list)
     endpoint: ExternalEndpoint | None = None
+    apis: Annotated[list[ApiName], Field(min_length=1)] | None = None
     max_model_len: Length | None = None
     unsafe: bool = False
+
+    @property
+    def offers(self) -> tuple[str, ...] | None:
+        """The APIs that its engines speak; None is all."""
+        return None if self.apis is None else tuple(self.apis)
 
 
 class Model(Section):
@@ -179,6 +201,7 @@ class Model(Section):
     aliases: list[ServedName] = Field(default_factory=list)
     max_model_len: Length | None = None
     usage: Usage = "as-told"
+    multimodal: Multimodal = Multimodal()
     slo: Slo | None = None
     engine: EngineRef | None = None
     engine_args: EngineArgs = Field(default_factory=dict)
@@ -192,9 +215,21 @@ class Routing(Section):
     scheduler: Scheduler = "expected-finish"
 
 
-class Router(Section):
-    """The one address in front of every model."""
+class RouterTls(Section):
+    """What the router shows to its clients, and whom it lets in. Files are PEM.
 
+    `client_ca_file` None lets in everybody.
+    """
+
+    cert_file: Text
+    key_file: Text
+    client_ca_file: Text | None = None
+
+
+class Router(Section):
+    """The one address in front of every model. `tls` None is plain HTTP."""
+
+    tls: RouterTls | None = None
     routing: Routing = Routing()
     resilience: Resilience = Resilience()
 

@@ -24,7 +24,7 @@ from llmd_ctl.spec.nodes import Document, Node
 from llmd_ctl.spec.source import SourceText, read_source
 
 # Keys of a `tls` section that name files.
-CERTIFICATES = frozenset({"caFile", "certFile", "keyFile"})
+CERTIFICATES = frozenset({"caFile", "certFile", "clientCaFile", "keyFile"})
 
 
 @dataclass(frozen=True)

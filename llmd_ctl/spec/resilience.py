@@ -68,6 +68,8 @@ class Limits(Section):
 
     body: Bytes | None = None
     header: Milliseconds | None = None
+    keep_alive: Milliseconds | None = None
+    connections: Count | None = None
     connect: Milliseconds | None = None
     first_byte: Milliseconds | None = None
     idle: Milliseconds | None = None

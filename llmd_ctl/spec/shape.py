@@ -20,7 +20,7 @@ from llmd_ctl.spec.section import Section
 
 @dataclass(frozen=True)
 class FieldShape:
-    """One key of the format. `words` are its allowed values where they are a closed list."""
+    """One key of the format. `words`: what it, or each of its items, allows, if that is closed."""
 
     path: str
     info: FieldInfo
@@ -76,11 +76,17 @@ def _fields(section: type[Section], above: str) -> Iterator[FieldShape]:
         key = info.alias or name
         path = f"{above}.{key}" if above else key
         inner = _unwrap(info.annotation)
-        words = get_args(inner) if get_origin(inner) is Literal else ()
+        words = _words(inner)
         below = _section_in(info.annotation)
         yield FieldShape(path, info, words, below)
         if below is not None:
             yield from _fields(below, _inside(path, inner))
+
+
+def _words(annotation: Any) -> tuple[str, ...]:
+    """The words of a closed list, or of each item of a list of them."""
+    item = _unwrap(get_args(annotation)[0]) if get_origin(annotation) is list else annotation
+    return get_args(item) if get_origin(item) is Literal else ()
 
 
 def _inside(path: str, annotation: Any) -> str:

@@ -113,7 +113,7 @@ class _Report:
         node = self.document.root.at(self.path)
         word = node.written if node is not None and node.written else self.found
         what = not_yet.NOT_YET_WORDS.get(self.pattern, {}).get(word or "")
-        allowed = shape.SHAPE[self.pattern].words
+        allowed = shape.SHAPE[self.pattern.removesuffix("[]")].words
         self.found = word
         owner = self.path[-2:-1]
         field = dotted(self.path[-2:]) if owner and isinstance(owner[0], str) else self.name

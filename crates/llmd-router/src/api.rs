@@ -272,9 +272,6 @@ pub(crate) const APIS: &[Api] = &[
     },
 ];
 
-/// Completions: what a probe asks for.
-pub(crate) const COMPLETIONS: &Api = &APIS[1];
-
 /// The API under a path.
 pub(crate) fn at(path: &str) -> Option<&'static Api> {
     APIS.iter().find(|api| api.paths.contains(&path))

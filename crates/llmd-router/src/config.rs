@@ -411,14 +411,14 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 impl Config {
     /// Reads, checks, and makes the paths in it absolute or relative to the caller.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let unreadable = |reason: String| ConfigError { file: path.into(), problems: vec![reason] };
+        let wrong = |problems| ConfigError { file: path.into(), problems, needs_restart: false };
+        let unreadable = |reason: String| wrong(vec![reason]);
         let size = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
         if size > MAX_FILE_BYTES {
             return Err(unreadable(format!("larger than {MAX_FILE_BYTES} bytes")));
         }
         let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
-        let mut config =
-            Self::parse(&text).map_err(|problems| ConfigError { file: path.into(), problems })?;
+        let mut config = Self::parse(&text).map_err(wrong)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         config.resolve(folder);
         Ok(config)

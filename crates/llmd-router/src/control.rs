@@ -218,8 +218,8 @@ impl Control {
             }
             Err(error) => {
                 tracing::error!(%error, "configuration refused, the old one stays");
-                self.router.set_config_error(Some(error.to_string()));
                 self.router.metrics.reloaded(false);
+                self.router.set_config_error(Some(error));
             }
         }
     }

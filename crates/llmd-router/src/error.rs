@@ -18,6 +18,8 @@ pub struct ConfigError {
     pub file: PathBuf,
     /// All that is wrong, each with its path.
     pub problems: Vec<String>,
+    /// Nothing is wrong but that a running router does not take it over: the next one will.
+    pub needs_restart: bool,
 }
 
 /// The router cannot start.

@@ -47,14 +47,17 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, ConfigError> {
     let config = Config::load(path)?;
     let mut problems = Vec::new();
-    if let Some(old) = old.filter(|old| old.config.listen != config.listen) {
+    let moved = old.filter(|old| old.config.listen != config.listen);
+    if let Some(old) = moved {
         let (now, new) = (&old.config.listen, &config.listen);
         problems.push(format!("listen: {new:?} needs a restart, it is {now:?} now"));
     }
     let admin_key = config.admin_key_file.as_deref().and_then(|file| {
         read_key(file).map_err(|problem| problems.push(format!("adminKeyFile: {problem}"))).ok()
     });
-    let tls = Tls::prepare(&config, old.map(|old| &*old.tls)).unwrap_or_else(|found| {
+    // What needs a restart is read as that start will read it, so that none is made for nothing.
+    let kept = old.filter(|_| moved.is_none());
+    let tls = Tls::prepare(&config, kept.map(|old| &*old.tls)).unwrap_or_else(|found| {
         problems.extend(found);
         Tls::default()
     });
@@ -74,7 +77,8 @@ pub(crate) fn prepare(
     if problems.is_empty() {
         return Ok(Prepared { config, admin_key, tls: Arc::new(tls), snapshots });
     }
-    Err(ConfigError { file: path.into(), problems })
+    let needs_restart = moved.is_some() && problems.len() == 1;
+    Err(ConfigError { file: path.into(), problems, needs_restart })
 }
 
 /// Puts a configuration in force: the new table. Cannot fail.

@@ -2,6 +2,7 @@
 //! its own life. It does no I/O.
 
 use crate::config::Config;
+use crate::error::ConfigError;
 use crate::ids::Ids;
 use crate::metrics::{Metrics, ModelMetrics, OTHER};
 use crate::pool::Pool;
@@ -57,7 +58,7 @@ pub(crate) struct Router {
     /// Who made which response.
     pub(crate) responses: Mutex<Responses>,
     table: RwLock<Arc<Table>>,
-    config_error: Mutex<Option<String>>,
+    config_error: Mutex<Option<Arc<ConfigError>>>,
     open: AtomicI64,
     draining: AtomicBool,
 }
@@ -91,13 +92,13 @@ impl Router {
     }
 
     /// Why the last configuration was refused.
-    pub(crate) fn config_error(&self) -> Option<String> {
+    pub(crate) fn config_error(&self) -> Option<Arc<ConfigError>> {
         self.config_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Remembers why a configuration was refused, or that the last one was good.
-    pub(crate) fn set_config_error(&self, error: Option<String>) {
-        *self.config_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    pub(crate) fn set_config_error(&self, error: Option<ConfigError>) {
+        *self.config_error.lock().unwrap_or_else(PoisonError::into_inner) = error.map(Arc::new);
     }
 
     /// Requests that are being worked on.

@@ -1,14 +1,16 @@
 """A small HTTP/1.1 client for chat completions: one request a call, every chunk timed.
 
 Called by `run`. It speaks just what an OpenAI server answers: a body with a length, or chunks,
-of JSON or of server-sent events. It never retries, follows no redirect and opens no TLS. httpx
-was measured first: it cost two and a half times the CPU for each streamed chunk.
+of JSON or of server-sent events. It never retries and follows no redirect; whom it believes under
+TLS its caller says. httpx was measured first: it cost two and a half times the CPU for each
+streamed chunk.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -265,10 +267,11 @@ def _text_of(choice: dict[str, Any]) -> str:
 class Client:
     """Connections to one server. They are kept, and used again newest first."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
+        self.tls = tls
         self.host = parts.hostname or "127.0.0.1"
-        self.port = parts.port or 80
+        self.port = parts.port or (80 if tls is None else 443)
         self.prefix = parts.path.rstrip("/")
         self.idle: list[_Connection] = []
 
@@ -294,7 +297,9 @@ class Client:
             if not connection.closed:
                 return connection
         loop = asyncio.get_running_loop()
-        _, made = await loop.create_connection(lambda: _Connection(self), self.host, self.port)
+        _, made = await loop.create_connection(
+            lambda: _Connection(self), self.host, self.port, ssl=self.tls
+        )
         return made
 
     def forget(self, connection: _Connection) -> None:

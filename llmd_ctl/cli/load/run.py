@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import ssl
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,18 +41,19 @@ class Progress:
 
 @dataclass(frozen=True)
 class Target:
-    """Where a run goes. `timeout` is seconds for one request."""
+    """Where a run goes. `timeout` is seconds for one request, `tls` whom an https URL believes."""
 
     url: str
     model: str
     timeout: float = 300.0
+    tls: ssl.SSLContext | None = None
 
 
 async def run(
     target: Target, requests: list[Planned], log: TextIO, show: Callable[[Progress], None]
 ) -> Progress:
     """Send all `requests` and return when the last has ended. `show` is called twice a second."""
-    client = Client(target.url)
+    client = Client(target.url, target.tls)
     progress = Progress(planned=len(requests))
     loop = asyncio.get_running_loop()
     began = loop.time()

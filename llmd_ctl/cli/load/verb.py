@@ -16,6 +16,8 @@ from llmd_ctl.cli.options import Output
 from llmd_ctl.cli.output import Format
 
 if TYPE_CHECKING:
+    import ssl
+
     from llmd_ctl.cli.load.run import Progress as RunProgress
 
 DEFAULT_MIX = "shared=0.4,session=0.3,short=0.2,long=0.1"
@@ -23,7 +25,7 @@ MOST_RATE = 10_000.0
 MOST_SECONDS = 86_400.0
 
 
-def load(
+def load(  # noqa: PLR0913 - each option is an argument
     url: Annotated[str, typer.Argument(metavar="URL", help="A server, such as http://HOST:8000.")],
     *,
     model: Annotated[str, typer.Option("--model", help="The model's name.")],
@@ -33,6 +35,15 @@ def load(
     mix: Annotated[
         str, typer.Option("--mix", help="Kinds of request and their weights.")
     ] = DEFAULT_MIX,
+    ca_file: Annotated[
+        Path | None, typer.Option("--ca-file", help="Who signs an https server's certificate.")
+    ] = None,
+    client_cert: Annotated[
+        Path | None, typer.Option("--client-cert", help="The certificate to show to the server.")
+    ] = None,
+    client_key: Annotated[
+        Path | None, typer.Option("--client-key", help="The key of --client-cert.")
+    ] = None,
     log: Annotated[Path | None, typer.Option("--log", help="Keep the raw log here.")] = None,
     output: Output = Format.text,
 ) -> int:
@@ -51,7 +62,7 @@ def load(
     from llmd_ctl.errors import Interrupted
 
     url = url.rstrip("/").removesuffix("/v1")  # `apply` and `status` show it with /v1
-    _check_url(url)
+    tls = trust(url, ca_file, client_cert, client_key)
     _check_range("--rate", rate, MOST_RATE)
     _check_range("--seconds", seconds, MOST_SECONDS)
     weights = parse_mix(mix)
@@ -60,7 +71,7 @@ def load(
         place = stack.enter_context(tempfile.TemporaryDirectory()) if log is None else None
         path = log or Path(str(place)) / "load.jsonl"
         progress = stack.enter_context(Progress())
-        target = Target(url, model)
+        target = Target(url, model, tls=tls)
 
         def show(state: RunProgress) -> None:
             progress.update(_line(state), passing=True)
@@ -102,20 +113,57 @@ def parse_mix(text: str) -> dict[str, float]:
     return weights
 
 
-def _check_url(url: str) -> None:
+def trust(
+    url: str, ca_file: Path | None, client_cert: Path | None, client_key: Path | None
+) -> ssl.SSLContext | None:
+    """Whom an https URL believes and what it is shown; None for http. Raises `UsageError`.
+
+    Without --ca-file those are believed whom the system trusts. Nobody is believed unchecked.
+    """
+    import ssl
+
+    from llmd_ctl.errors import UsageError
+
+    given = {"--ca-file": ca_file, "--client-cert": client_cert, "--client-key": client_key}
+    said = [option for option, file in given.items() if file is not None]
+    if _scheme(url) == "http":
+        if said:
+            message = f"{said[0]} does nothing with an http address"
+            raise UsageError.of("LC6004", message, found=url, hint="Write https://HOST:PORT.")
+        return None
+    if (client_cert is None) != (client_key is None):
+        raise UsageError.of("LC6004", "--client-cert and --client-key need each other")
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+        if client_cert is not None:
+            context.load_cert_chain(client_cert, client_key, password=_no_password)
+    except (OSError, ValueError) as error:
+        message = f"{' and '.join(said)} cannot be used: {error}"
+        raise UsageError.of("LC6002", message, hint="Give PEM files.") from error
+    return context
+
+
+def _no_password() -> str:
+    """A key with a password is refused, and nobody is asked for it."""
+    raise ValueError("the key has a password")
+
+
+def _scheme(url: str) -> str:
+    """The scheme of an address that can be used. Raises `UsageError`."""
     from urllib.parse import urlsplit
 
     from llmd_ctl.errors import UsageError
 
     try:
         parts = urlsplit(url)
-        good = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
         good = good and not parts.query and not parts.fragment
     except ValueError:
         good = False
     if not good:
-        hint = "Write http://HOST:PORT."
+        hint = "Write http://HOST:PORT or https://HOST:PORT."
         raise UsageError.of("LC6002", "this is no http address", found=url, hint=hint)
+    return urlsplit(url).scheme
 
 
 def _check_range(option: str, value: float, most: float) -> None:

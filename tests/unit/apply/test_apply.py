@@ -23,7 +23,7 @@ from llmd_ctl.apply.events import (
 from llmd_ctl.apply.lock import COMMAND_LOCK, hold
 from llmd_ctl.apply.status import FleetStatus, fleet_status
 from llmd_ctl.errors import ApplyFailed, DoesNotFit, Interrupted, Locked, Problem
-from llmd_ctl.plan import Plan
+from llmd_ctl.plan import Plan, RouterTls
 from llmd_ctl.router.answer import Answer
 from tests.unit.controller.plans import external, model, plan, variant
 from tests.unit.controller.world import PYTHON, ROOT, World
@@ -107,6 +107,37 @@ def test_apply_returns_only_when_every_endpoint_and_model_answers_through_the_ro
         apply_plan(
             ONE, world.folder(machine), machine, PYTHON, lambda _e: None, timeout_seconds=5.0
         )
+
+
+def test_a_port_that_asks_for_certificates_is_greeted_and_its_models_are_asked_past_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    events: list[ApplyEvent] = []
+    closed = replace(ONE, router_tls=RouterTls("/c/a.crt", "/c/a.key", "/c/ca.crt"))
+    url = apply(world, closed, events).url
+    assert world.asked == [(url, "/c/a.crt")]
+    kinds = {type(event) for event in events}
+    assert EndpointAnswered in kinds
+    assert ModelAnswered not in kinds
+    machine = world.machine(world.actor())
+    other = Answer(ok=False, reason="it shows another certificate")
+    monkeypatch.setattr(machine.network, "shake_hands", lambda *_: other)
+    with pytest.raises(ApplyFailed, match="the router's port gives no answer"):
+        apply_plan(
+            closed, world.folder(machine), machine, PYTHON, lambda _e: None, timeout_seconds=5.0
+        )
+
+
+@pytest.mark.parametrize(
+    ("apis", "asked"), [(("embeddings",), 0), (("chat", "completions"), 1), (None, 1)]
+)
+def test_only_a_model_that_completes_texts_is_asked_to(
+    apis: tuple[str, ...] | None, asked: int
+) -> None:
+    world = World()
+    apply(world, plan(model("chat", replace(variant("a"), apis=apis))))
+    assert len(world.asked) == asked
 
 
 def test_a_router_that_keeps_its_old_configuration_is_a_failure_that_says_why() -> None:

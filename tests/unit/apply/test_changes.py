@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from llmd_ctl.apply.changes import Change, compare
-from llmd_ctl.plan import PORT, Plan, PlannedVariant, Resilience, Setting, Traces
+from llmd_ctl.plan import (
+    PORT,
+    Multimodal,
+    Plan,
+    PlannedVariant,
+    Resilience,
+    RouterTls,
+    Setting,
+    Traces,
+)
 from llmd_ctl.plan.resilience import Breaker
 from llmd_ctl.render import Layout, replica_specs
 from tests.unit.controller.plans import external, model, plan, real_variant, variant
@@ -78,7 +87,58 @@ def test_resilience_is_a_change_of_the_router_that_restarts_nothing() -> None:
         "resilience.breaker.failures: nothing → 3",
         "resilience.slowStartMs: nothing → 0",
     )
-    assert (fleet.restarts, fleet.takes_away) == (0, False)
+    assert (fleet.restarts, fleet.takes_away, fleet.router) == (0, False, "reloads")
+
+
+TLS = RouterTls("/c/a.crt", "/c/a.key")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reasons"),
+    [
+        (
+            None, TLS,
+            ("router.tls.certFile: nothing → /c/a.crt", "router.tls.keyFile: nothing → /c/a.key"),
+        ),
+        (
+            TLS, replace(TLS, client_ca_file="/c/ca.crt"),
+            ("router.tls.clientCaFile: nothing → /c/ca.crt",),
+        ),
+        (
+            TLS, None,
+            ("router.tls.certFile: /c/a.crt → nothing", "router.tls.keyFile: /c/a.key → nothing"),
+        ),
+    ],
+)  # fmt: skip
+def test_how_the_router_listens_restarts_it_and_nothing_else(
+    old: RouterTls | None, new: RouterTls | None, reasons: tuple[str, ...]
+) -> None:
+    (change,) = compare(replace(OLD, router_tls=old), replace(OLD, router_tls=new), None)
+    assert change.reasons == reasons
+    assert (change.router, change.takes_away, change.effect) == (
+        "restarts", True, "restarts the router",
+    )  # fmt: skip
+
+
+def test_settings_of_models_and_variants_are_taken_over_by_the_router_as_it_runs() -> None:
+    speaks = replace(variant("b"), apis=("chat",))
+    parts = Multimodal(image_tokens=256)
+    new = plan(model("chat", variant("a", 2), speaks, usage="exact", multimodal=parts))
+    chat, b = compare(OLD, replace(new, resilience=OLD.resilience), None)
+    assert set(chat.reasons) == {
+        "usage: as-told → exact",
+        "multimodal.imageTokens: nothing → 256",
+    }
+    assert b.reasons == ("apis: nothing → ['chat']",)
+    assert [(c.router, c.effect, c.takes_away) for c in (chat, b)] == [
+        ("reloads", "the router reloads", False)
+    ] * 2
+
+
+def test_what_the_router_does_not_read_is_no_change_of_it() -> None:
+    other = replace(OLD.models[0], revision="v2")
+    (change,) = compare(OLD, replace(OLD, models=(other,)), None)
+    assert (change.router, change.effect) == (None, "")
 
 
 def test_what_should_run_and_does_not_is_a_change_too() -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from llmd_ctl.apply.status import FleetStatus, ModelStatus, ReplicaStatus, VariantStatus
 from llmd_ctl.cli.boundary import run
 from llmd_ctl.cli.status import status_view
-from llmd_ctl.router.answer import EndpointHealth
+from llmd_ctl.router.answer import EndpointHealth, RetryBudget
 
 
 def endpoint(router_state: str) -> ReplicaStatus:
@@ -66,8 +66,37 @@ def test_an_engine_that_runs_and_is_out_is_shown_as_out() -> None:
     document = found.to_json()["models"][0]["variants"][0]
     assert document["ready"] == 0
     assert document["replicas"][0]["health"] == {
-        "state": "out", "why": "checks", "outForMs": 4000, "check": "failed",
+        "state": "out", "why": "checks", "outForMs": 4000, "outAtLeastMs": None, "check": "failed",
     }  # fmt: skip
+
+
+def shown(found: FleetStatus) -> str:
+    console = Console(width=250, no_color=True)
+    with console.capture() as text:
+        for part in status_view(found):
+            console.print(part)
+    return text.get()
+
+
+def test_why_an_endpoint_is_not_reached_is_shown() -> None:
+    why = "connection refused (os error 111)"
+    variant = served_by(replace(endpoint("down"), unreachable=why))
+    found = replace(fleet(), models=(ModelStatus("chat", (variant,)),))
+    assert f"cannot be reached: {why}" in shown(found)
+    assert found.to_json()["models"][0]["variants"][0]["replicas"][0]["unreachable"] == why
+    assert "cannot be reached" not in shown(fleet())
+
+
+@pytest.mark.parametrize(("left", "told"), [(0.4, True), (1.0, False)])
+def test_a_retry_budget_is_shown_where_it_is_used_up_and_always_in_json(
+    left: float, told: bool
+) -> None:
+    (model,) = fleet().models
+    found = replace(fleet(), models=(replace(model, retry_budget=RetryBudget(left, 7, 3)),))
+    line = "Retries of chat: the budget is used up, 3 were not made"
+    assert (line in shown(found)) == told
+    budget = found.to_json()["models"][0]["retryBudget"]
+    assert budget == {"left": left, "used": 7, "refused": 3}
 
 
 DELETED = replace(fleet("gone"), deleted=True, controller="ended", models=(), router_url=None)

@@ -14,7 +14,8 @@ from llmd_ctl.apply.apply import ApplyResult, apply_plan
 from llmd_ctl.apply.machine import MARK_STATE
 from llmd_ctl.apply.records import Desired, Observed
 from llmd_ctl.errors import ApplyFailed
-from llmd_ctl.plan import Plan
+from llmd_ctl.plan import Plan, Resilience, RouterTls
+from llmd_ctl.plan.resilience import Limits
 from tests.unit.controller.plans import external, model, plan, real_variant, variant
 from tests.unit.controller.world import PYTHON, ROOT, Proc, World
 
@@ -441,6 +442,52 @@ def test_a_router_that_is_told_of_changes_is_not_restarted() -> None:
     assert observed(world).converged
     assert world.named("@router") == [router]
     assert signal.SIGHUP in router.signals
+
+
+SECURE = replace(ONE, router_tls=RouterTls("/c/a.crt", "/c/a.key"))
+
+
+def test_a_router_that_is_to_listen_otherwise_is_started_again_on_its_ports() -> None:
+    world = World()
+    plain = apply(world, ONE)
+    (router,) = world.named("@router")
+    only = engines(world)
+    secure = apply(world, SECURE)
+    (after,) = world.named("@router")
+    assert after.id.pid != router.id.pid
+    assert signal.SIGKILL not in router.signals
+    assert (plain.url, secure.url) == ("http://127.0.0.1:8000", "https://127.0.0.1:8000")
+    assert (world.asked[0], world.asked[-1]) == ((plain.url, None), (secure.url, "/c/a.crt"))
+    record = observed(world).router
+    assert record is not None
+    assert (record.failures, record.state) == (0, "ready")
+    assert engines(world) == only
+    assert apply(world, ONE).url == plain.url
+
+
+def test_a_router_that_starts_again_may_finish_what_it_has() -> None:
+    world = World()
+    patient = replace(SECURE, resilience=Resilience(limits=Limits(drain_ms=90_000)))
+    apply(world, replace(patient, router_tls=None))
+    (router,) = world.named("@router")
+    router.deaf = True
+    apply(world, patient, wait=False)
+    world.advance(95.0)
+    assert world.named("@router") == [router]
+    world.advance(10.0)
+    assert signal.SIGKILL in router.signals
+    assert world.named("@router") != [router]
+
+
+def test_a_configuration_that_has_more_against_it_restarts_no_router() -> None:
+    world = World()
+    apply(world, ONE)
+    (router,) = world.named("@router")
+    world.router_complaint = "listen.tls: missing.crt cannot be read"
+    apply(world, SECURE, wait=False)
+    world.advance(5.0)
+    assert world.named("@router") == [router]
+    assert not observed(world).converged
 
 
 def test_an_engine_gets_the_environment_of_its_variant() -> None:

@@ -123,6 +123,8 @@ class World:
         self.router_file_delay = 0.25
         self.router_silent = False
         self.router_complaint: str | None = None  # why it keeps its old configuration
+        self.asked: list[tuple[str, str | None]] = []  # on the data port: URL and certificate
+        self.listening: dict[int, Any] = {}  # by pid, how a router listens since its start
         self._router_view: tuple[float, bytes, bytes] | None = None
         self._next_pid = 100
 
@@ -223,7 +225,7 @@ class World:
         if content is None:
             return ()
         listen = _yaml(content)["listen"]
-        return tuple(int(address.rpartition(":")[2]) for address in listen.values())
+        return tuple(int(listen[port].rpartition(":")[2]) for port in ("data", "admin"))
 
     def signal(self, proc: Proc, number: int) -> None:
         proc.signals.append(number)
@@ -238,10 +240,12 @@ class World:
     # --- the router, as far as the control plane sees it ---
 
     def router_status(self) -> RouterStatus | None:
-        answers = any(self.booted(proc) for proc in self.named("@router"))
-        if self.router_silent or not answers:
+        answering = [proc for proc in self.named("@router") if self.booted(proc)]
+        if self.router_silent or not answering:
             return None
         config, replicas = self._router_files()
+        listen = _yaml(config)["listen"]
+        moved = self.listening.setdefault(answering[0].id.pid, listen) != listen
         pools = {}
         for model in _yaml(config)["models"]:
             endpoints = {}
@@ -251,7 +255,13 @@ class World:
                     state = entry["state"]
                     endpoints[name] = EndpointStatus(name, state, self.inflight.get(name, 0))
             pools[model["name"]] = PoolStatus(model["name"], model["scheduler"], endpoints)
-        return RouterStatus(ready=True, config_error=self.router_complaint, pools=pools)
+        complaint = self.router_complaint or ("listen needs a restart" if moved else None)
+        return RouterStatus(
+            ready=True,
+            config_error=complaint,
+            pools=pools,
+            needs_restart=moved and self.router_complaint is None,
+        )
 
     def _router_files(self) -> tuple[bytes, bytes]:
         """The files as the router read them last: it looks only every so often."""
@@ -523,7 +533,12 @@ class WorldNetwork:
             return Answer(ok=False, reason="HTTP 502: no such endpoint")
         return Answer(ok=True, reason="", latency_ms=1.0, simulated=True)
 
-    def complete(self, url: str, model: str) -> Answer:
+    def shake_hands(self, url: str, certificate: str) -> Answer:
+        self._world.asked.append((url, certificate))
+        return Answer(ok=True, reason="")
+
+    def complete(self, url: str, model: str, certificate: str | None) -> Answer:
+        self._world.asked.append((url, certificate))
         status = self._world.router_status()
         pool = status.pools.get(model) if status else None
         if pool and any(e.state == "ready" for e in pool.endpoints.values()):

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
-from llmd_ctl.plan import EndpointTls, PlannedVariant, Resilience, Slo, Traces
+from llmd_ctl.plan import (
+    EndpointTls,
+    Multimodal,
+    PlannedVariant,
+    Resilience,
+    RouterTls,
+    Slo,
+    Traces,
+)
 from llmd_ctl.plan.resilience import Breaker, Checks, Limits
 from llmd_ctl.render import Layout, RouterPlace, render_router, replica_specs
 from tests.unit.controller.plans import external, model, plan, real_variant, variant
@@ -88,6 +96,30 @@ def test_of_resilience_only_what_the_fleet_says_is_written() -> None:
     }
     assert document["limits"] == {"bodyBytes": 1 << 20}
     assert "retry" not in document
+
+
+def test_what_the_router_shows_its_clients_is_written_and_makes_its_url_https() -> None:
+    tls = RouterTls("/c/a.crt", "/c/a.key")
+    whole = replace(plan(model("chat", variant("a"))), router_tls=tls)
+    listen = yaml.safe_load(render_router(whole, PLACE, LAYOUT))["listen"]
+    assert listen["tls"] == {"certFile": "/c/a.crt", "keyFile": "/c/a.key"}
+    asking = replace(whole, router_tls=replace(tls, client_ca_file="/c/ca.crt"))
+    listen = yaml.safe_load(render_router(asking, PLACE, LAYOUT))["listen"]
+    assert listen["tls"]["clientCaFile"] == "/c/ca.crt"
+    assert (PLACE.url, replace(PLACE, tls=True).url) == (
+        "http://127.0.0.1:8000",
+        "https://127.0.0.1:8000",
+    )
+    assert PLACE.admin_url == replace(PLACE, tls=True).admin_url == "http://127.0.0.1:9090"
+
+
+def test_apis_and_counts_of_parts_are_written_where_the_fleet_says_them() -> None:
+    parts = Multimodal(image_tokens=256, video_tokens=0)
+    speaks = replace(variant("a"), apis=("chat", "embeddings"))
+    chat = model("chat", speaks, variant("b"), multimodal=parts)
+    (document,) = yaml.safe_load(render_router(plan(chat), PLACE, LAYOUT))["models"]
+    assert document["multimodal"] == {"imageTokens": 256, "videoTokens": 0}
+    assert [v.get("apis") for v in document["variants"]] == [["chat", "embeddings"], None]
 
 
 FILES = EndpointTls("/c/ca.crt", "/c/own.crt", "/c/own.key", "engine.example")

@@ -11,30 +11,33 @@ import pytest
 
 from llmd_ctl.apply.network import RealNetwork
 from llmd_ctl.router.admin import RouterAdmin, RouterAway
-from llmd_ctl.router.answer import EndpointHealth
+from llmd_ctl.router.answer import EndpointHealth, RetryBudget
 
 STATUS = {
     "version": "1",
     "ready": True,
     "draining": False,
-    "config": {"loadedAt": 1, "error": None},
+    "config": {"loadedAt": 1, "error": "listen", "needsRestart": True},
+    "certificates": {"problems": ["listen.tls: the key does not fit"]},
     "models": [
         {
             "name": "chat",
             "scheduler": "expected-finish",
             "bytesPerToken": 4.0,
+            "retryBudget": {"left": 9.5, "used": 3, "refused": 1},
             "endpoints": [
                 {
                     "name": "chat-a-0-1",
                     "state": "ready",
                     "inflightRequests": 2,
                     "more": 1,
+                    "unreachable": "connection refused",
                     "degraded": ["load last reported 11.5s ago"],
                     "health": {
                         "state": "out",
                         "why": "checks",
                         "outForMs": 4000,
-                        "outAtLeastMs": None,
+                        "outAtLeastMs": 1500,
                         "breaker": "closed",
                         "check": "failed",
                     },
@@ -62,7 +65,11 @@ def test_status_is_read_as_far_as_it_is_needed() -> None:
     assert endpoint is not None
     assert (endpoint.state, endpoint.inflight) == ("ready", 2)
     assert endpoint.degraded == ("load last reported 11.5s ago",)
-    assert endpoint.health == EndpointHealth("out", "checks", 4000, "failed")
+    assert endpoint.health == EndpointHealth("out", "checks", 4000, "failed", 1500)
+    assert endpoint.unreachable == "connection refused"
+    assert status.pools["chat"].retry_budget == RetryBudget(9.5, 3, 1)
+    assert (status.config_error, status.needs_restart) == ("listen", True)
+    assert status.certificates == ("listen.tls: the key does not fit",)
     assert status.endpoint("chat", "x") is None
     assert status.endpoint("x", "x") is None
 
@@ -106,11 +113,11 @@ def test_a_failed_probe_says_why(code: int, body: Any, reason: str) -> None:
 
 
 def test_a_completion_tells_whether_the_answer_was_simulated() -> None:
-    real = admin(200, {"choices": []}).complete("http://r", "chat")
+    real = admin(200, {"choices": []}).complete("http://r", "chat", None)
     assert (real.ok, real.simulated) == (True, False)
-    made = admin(200, {}, {"x-llmd-ctl-simulated": "true"}).complete("http://r", "chat")
+    made = admin(200, {}, {"x-llmd-ctl-simulated": "true"}).complete("http://r", "chat", None)
     assert made.simulated
-    refused = admin(503, {"error": {"message": "no endpoint"}}).complete("http://r", "chat")
+    refused = admin(503, {"error": {"message": "no endpoint"}}).complete("http://r", "chat", None)
     assert (refused.ok, refused.reason) == (False, "HTTP 503: no endpoint")
 
 

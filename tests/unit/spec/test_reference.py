@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_snake
 import llmd_ctl
 from llmd_ctl.errors import SpecInvalid
 from llmd_ctl.spec import LoadedFleet, load_fleets
-from llmd_ctl.spec.fleet import Fleet
+from llmd_ctl.spec.fleet import ApiName, Fleet
 from llmd_ctl.spec.not_yet import NOT_YET, NOT_YET_WORDS
 from llmd_ctl.spec.shape import SHAPE, FieldShape, keys_of, pattern
 
@@ -127,6 +127,13 @@ def _bounds(part: object) -> Iterator[int]:
 
 
 ROUTER = Path(llmd_ctl.__file__).parents[1] / "crates" / "llmd-router" / "src"
+OF_THE_ROUTER = ("spec.router.resilience", "spec.models[].multimodal")
+UNITS = {
+    "s": ("_ms", 1_000),
+    "m": ("_ms", 60_000),
+    "h": ("_ms", 3_600_000),
+    "Mi": ("_bytes", 1 << 20),
+}
 RUST_DEFAULT = re.compile(r"(\w+): ([0-9_]+)(?: << ([0-9]+))?,?")
 
 
@@ -139,13 +146,18 @@ def test_the_routers_own_defaults_are_stated(comments: dict[str, str]) -> None:
     checked = 0
     for field in SHAPE.values():
         home, _, key = field.path.rpartition(".")
-        said = re.search(r"Default: none \(([0-9]+)(s|Mi)?\)", comments[_first(field.path)])
-        if not home.startswith("spec.router.resilience") or said is None:
+        said = re.search(r"Default: none \(([0-9]+)(s|m|h|Mi)?\)", comments[_first(field.path)])
+        if not home.startswith(OF_THE_ROUTER) or said is None:
             continue
-        suffix, factor = {"s": ("_ms", 1_000), "Mi": ("_bytes", 1 << 20)}.get(said[2], ("", 1))
+        suffix, factor = UNITS.get(said[2], ("", 1))
         assert int(said[1]) * factor in written[to_snake(key) + suffix], field.path
         checked += 1
-    assert checked == 22
+    assert checked == 28
+
+
+def test_the_apis_are_those_of_the_router() -> None:
+    names = re.findall(r'^        name: "([a-z-]+)"', (ROUTER / "api.rs").read_text(), re.MULTILINE)
+    assert list(get_args(ApiName)) == names
 
 
 def test_nothing_unknown_to_the_types_is_shown(comments: dict[str, str]) -> None:

@@ -6,8 +6,13 @@ import pytest
 
 from tests.unit.spec.told import Complain, Load, caret
 
+ROUTING = "routing: {objective: latency, scheduler: expected-finish}"
+PAIR = "certFile: mine.yaml, keyFile: mine.yaml"
 TINY = "{name: cpu, accelerator: cpu-x86, target: here}"
-OLD = '{name: old, accelerator: nvidia-l4, endpoint: {url: "http://10.0.0.7:8000", servedName: q}}'
+OLD = (
+    '{name: old, accelerator: nvidia-l4, endpoint: {url: "http://10.0.0.7:8000", servedName: q}, '
+    "apis: [chat, completions]}"
+)
 
 OLD_URL = "http://10.0.0.7:8000"
 
@@ -45,6 +50,17 @@ CASES = [
     ),
     ('http://10.0.0.7:8000"', 'https://h", tls: {caFile: no.crt}', "LC1001", "no.crt"),
     ('http://10.0.0.7:8000"', 'https://h", tls: {serverName: "a b"}', "LC1046", '"a b"'),
+    # TLS of the router
+    *(
+        (ROUTING, f"tls: {tls}\n    {ROUTING}", code, under)
+        for tls, code, under in (
+            ("{certFile: mine.yaml}", "LC1021", "tls"),
+            ("{certFile: mine.yaml, keyFile: no.key}", "LC1001", "no.key"),
+            (f"{{{PAIR}, clientCaFile: no.crt}}", "LC1001", "no.crt"),
+            (f"{{{PAIR}, caFile: mine.yaml}}", "LC1020", "caFile"),
+            (f"{{{PAIR}, clientCaFile: ''}}", "LC1027", "''"),
+        )
+    ),
     # a variant's name
     (
         TINY,
@@ -128,6 +144,8 @@ def test_a_broken_rule_is_one_placed_problem(
         ("uri: ./tiny", "uri: ../t.gguf"),
         ("http://10.0.0.7:8000", "http://[fd00::7]:8000/"),
         ("http://10.0.0.7:8000", "https://10.0.0.7"),
+        (ROUTING, f"tls: {{{PAIR}}}\n    {ROUTING}"),
+        (ROUTING, f"tls: {{{PAIR}, clientCaFile: mine.yaml}}\n    {ROUTING}"),
         ('http://10.0.0.7:8000"', 'https://h", tls: {}'),
         ('http://10.0.0.7:8000"', 'https://h", tls: {serverName: "fd00::7"}'),
         ('http://10.0.0.7:8000"', 'https://h", tls: {caFile: mine.yaml}'),

@@ -57,6 +57,9 @@ CASES = [
     ("objective: latency", "objective: speed", "LC1024", "speed"),
     ("scheduler: expected-finish", "scheduler: 3", "LC1024", "3"),
     ("usage: exact", "usage: counted", "LC1024", "counted"),
+    ("apis: [chat, ", "apis: [chats, ", "LC1024", "chats"),
+    ("apis: [chat, completions]", "apis: []", "LC1026", "[]"),
+    ("apis: [chat, completions]", "apis: chat", "LC1023", "chat"),
     ("engine: {name: sim}", "engine: {name: vlm}", "LC1024", "vlm"),
     ("protocol: http/protobuf", "protocol: http", "LC1024", "http"),
     ("{name: there, kind: local}", "{name: there, kind: docker}", "LC1024", "docker"),
@@ -98,18 +101,23 @@ CASES = [
     # durations
     ("p50: 500ms", "p50: 500", "LC1044", "500"),
     ("p50: 500ms", "p50: 500 ms", "LC1044", "500 ms"),
-    ("p50: 500ms", "p50: 5m", "LC1044", "5m"),
+    ("p50: 500ms", "p50: 5d", "LC1044", "5d"),
+    ("p50: 500ms", "p50: 5min", "LC1044", "5min"),
+    ("p50: 500ms", "p50: 30s1m", "LC1044", "30s1m"),
+    ("p50: 500ms", "p50: 1m 30s", "LC1044", "1m 30s"),
+    ("p50: 500ms", 'p50: ""', "LC1044", '""'),
     ("p50: 500ms", "p50: -5ms", "LC1044", "-5ms"),
     ("p50: 500ms", "p50: 0ms", "LC1044", "0ms"),
     ("p50: 500ms", "p50: 0.5us", "LC1044", "0.5us"),
     ("p50: 500ms", "p50: 86401s", "LC1044", "86401s"),
+    ("p50: 500ms", "p50: 24h1us", "LC1044", "24h1us"),
     ("p50: 500ms", "p50: true", "LC1044", "true"),
     ("p50: 500ms", "p50: [1s]", "LC1044", "[1s]"),
     ("timeout: 999ms", "timeout: 0.5ms", "LC1044", "0.5ms"),
     ("timeout: 999ms", "timeout: 0s", "LC1044", "0s"),
     ("slowStart: 0s", "slowStart: 0", "LC1044", "0"),
     ("slowStart: 0s", "slowStart: 1500us", "LC1044", "1500us"),
-    ("total: 3600s", "total: 1h", "LC1044", "1h"),
+    ("total: 1h", "total: 0h", "LC1044", "0h"),
     # sizes
     ("body: 64Mi", "body: 64", "LC1048", "64"),
     ("body: 64Mi", "body: 64MB", "LC1048", "64MB"),
@@ -128,6 +136,9 @@ CASES = [
     ("failurePercent: 50", "failurePercent: 101", "LC1025", "101"),
     ("maxPercent: 40", "maxPercent: 40%", "LC1023", "40%"),
     ("successes: 1", "successes: 0", "LC1025", "0"),
+    ("connections: 9000", "connections: 0", "LC1025", "0"),
+    ("imageTokens: 256", "imageTokens: 65537", "LC1025", "65537"),
+    ("imageTokens: 256", "pictureTokens: 256", "LC1020", "pictureTokens"),
     ("attempts: 3", "attempts: 0", "LC1025", "0"),
     ("budgetPercent: 20", "budgetPercent: 0.2", "LC1023", "0.2"),
     ("retry: {attempts", "retry: {tries: 1, attempts", "LC1020", "tries"),
@@ -196,6 +207,8 @@ def test_the_hint_says_what_to_write(
         ("maxModelLen: 16384", "max_model_len: 16384", "maxModelLen"),
         ("objective: latency", "objective: latncy", "latency"),
         ("scheduler: expected-finish", "scheduler: roundrobin", "round-robin"),
+        ("apis: [chat, completions]", "apis: [completion]", "completions"),
+        ("imageTokens: 256", "imageToken: 256", "imageTokens"),
         ("engine: {name: sim}", "engine: {name: llama.cpp}", "llamacpp"),
         ("target: there, engine", "target: ther, engine", "there"),
         ("metadata: {name: prod}", "metadata: {name: prod, zzz: 1}", None),
@@ -216,6 +229,21 @@ def test_values_are_read_in_their_units(valid: str, load: Load) -> None:
     assert slo.itl is not None
     assert (slo.ttft.p50, slo.ttft.p95, slo.ttft.p99) == (500_000, 800_000, None)
     assert (slo.itl.p50, slo.itl.p95) == (250, 1_500_000)
+
+
+@pytest.mark.parametrize(
+    ("written", "milliseconds"),
+    [
+        ("1ms", 1), ("1.5s", 1_500), ("90s", 90_000), ("5m", 300_000), ("1m30s", 90_000),
+        ("0.5h", 1_800_000), ("1h", 3_600_000), ("1h30m", 5_400_000), ("24h", 86_400_000),
+        ("2m5ms", 120_005), ("1s1000us", 1_001),
+    ],
+)  # fmt: skip
+def test_a_duration_is_written_as_elsewhere(
+    valid: str, load: Load, written: str, milliseconds: int
+) -> None:
+    (loaded,) = load(valid.replace("total: 1h", f"total: {written}"))
+    assert loaded.fleet.spec.router.resilience.limits.total == milliseconds
 
 
 def test_engine_arguments_keep_their_kind(valid: str, load: Load) -> None:

@@ -1,9 +1,10 @@
-//! `POST /probe`: one completion of one token through the data path to one endpoint.
+//! `POST /probe`: one question of a token or so through the data path to one endpoint.
 //!
-//! The controller's proof that an endpoint really answers. An endpoint that is still starting
-//! gets it too: it is not the scheduler's yet, so the request goes there past it.
+//! The controller's proof that an endpoint really answers, in an API that it speaks. An endpoint
+//! that is still starting gets it too: it is not the scheduler's yet, so the request goes there
+//! past it.
 
-use crate::api::COMPLETIONS;
+use crate::api::{self, Api};
 use crate::body;
 use crate::endpoint::Endpoint;
 use crate::flight::Flight;
@@ -24,7 +25,25 @@ use std::time::{Duration, Instant};
 const TIMEOUT: Duration = Duration::from_secs(110);
 /// Longest body of a probe's request and answer that is read.
 const BODY_MAX: usize = 1 << 20;
-const PATH: &str = "/v1/completions";
+/// What an endpoint is asked, and what its answer has: the first that is of an API it speaks.
+const QUESTIONS: &[(&str, &str, &str)] = &[
+    ("completions", r#"{"prompt": "ping", "max_tokens": 1, "stream": false}"#, "choices"),
+    ("chat", r#"{"messages": [{"role": "user", "content": "ping"}], "max_tokens": 1}"#, "choices"),
+    ("responses", r#"{"input": "ping", "max_output_tokens": 16}"#, "output"),
+    (
+        "messages",
+        r#"{"messages": [{"role": "user", "content": "ping"}], "max_tokens": 1}"#,
+        "content",
+    ),
+    ("embeddings", r#"{"input": "ping"}"#, "data"),
+    ("pooling", r#"{"input": "ping"}"#, "data"),
+    ("classify", r#"{"input": "ping"}"#, "data"),
+    ("score", r#"{"text_1": "ping", "text_2": "ping"}"#, "data"),
+    ("rerank", r#"{"query": "ping", "documents": ["ping"]}"#, "results"),
+    ("tokenize", r#"{"prompt": "ping"}"#, "tokens"),
+];
+/// What is asked of an endpoint that speaks none of them: recordings and pictures are no ping.
+const LIST: &str = "/v1/models";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -96,50 +115,91 @@ fn authorized(headers: &HeaderMap, key: &str) -> bool {
     std::hint::black_box(different) == 0
 }
 
-fn ask(pool: &Pool) -> Bytes {
-    let ask = json!({"model": &*pool.name, "prompt": "ping", "max_tokens": 1, "stream": false});
-    Bytes::from(ask.to_string())
+/// One question: its API, its body, and the member that its answer has.
+struct Question {
+    api: &'static Api,
+    body: Bytes,
+    answer: &'static str,
+}
+
+impl Question {
+    /// The first of an API that the endpoint speaks.
+    fn to(endpoint: &Endpoint, pool: &Pool) -> Option<Self> {
+        let offers = endpoint.variant.offers;
+        QUESTIONS.iter().find_map(|(name, body, answer)| {
+            let api = api::named(name).filter(|api| offers & api.bit() != 0)?;
+            let mut body: Value = serde_json::from_str(body).ok()?;
+            body["model"] = json!(&*pool.name);
+            Some(Self { api, body: Bytes::from(body.to_string()), answer })
+        })
+    }
+
+    fn path(&self) -> &'static str {
+        self.api.paths[0]
+    }
 }
 
 /// Through all phases, placed on that endpoint.
 async fn placed(worker: &Worker, pool: &Pool, endpoint: &Endpoint) -> Result<bool, String> {
-    let mut request = Request::new(());
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = Uri::from_static(PATH);
-    let json = HeaderValue::from_static("application/json");
-    request.headers_mut().insert(header::CONTENT_TYPE, json);
-    let (head, ()) = request.into_parts();
+    let Some(question) = Question::to(endpoint, pool) else {
+        return listed(worker, endpoint).await;
+    };
+    let (head, ()) = post(question.path(), ()).into_parts();
     let flight = Flight::begin(&worker.router, &head.headers);
     let name = Some(endpoint.known.name.as_str());
-    let response = phases::complete(worker, flight, &head, (COMPLETIONS, ask(pool)), name)
+    let asked = (question.api, question.body.clone());
+    let response = phases::complete(worker, flight, &head, asked, name)
         .await
         .map_err(|(_, failure)| failure.message)?;
-    judge(response, endpoint).await
+    judge(response, endpoint, question.answer).await
 }
 
 /// Past the scheduler.
 async fn direct(worker: &Worker, pool: &Pool, endpoint: &Endpoint) -> Result<bool, String> {
-    let mut sent = ask(pool);
+    let Some(question) = Question::to(endpoint, pool) else {
+        return listed(worker, endpoint).await;
+    };
+    let mut sent = question.body.clone();
     if let Some(name) = &endpoint.variant.served_name {
-        let read = body::parse(COMPLETIONS, &HeaderMap::new(), &sent);
+        let read = body::parse(question.api, &HeaderMap::new(), &sent);
         let read = read.map_err(|failure| failure.message)?;
         sent = body::edited(&sent, read.rename(name).into_iter().collect());
     }
-    let mut request = Request::new(Full::new(sent));
+    send(worker, endpoint, post(question.path(), Full::new(sent)), question.answer).await
+}
+
+/// Past the scheduler, without a question: the models that it serves.
+async fn listed(worker: &Worker, endpoint: &Endpoint) -> Result<bool, String> {
+    let mut request = Request::new(Full::new(Bytes::new()));
+    *request.uri_mut() = Uri::from_static(LIST);
+    send(worker, endpoint, request, "data").await
+}
+
+fn post<B>(path: &'static str, body: B) -> Request<B> {
+    let mut request = Request::new(body);
     *request.method_mut() = Method::POST;
-    *request.uri_mut() = Uri::from_static(PATH);
+    *request.uri_mut() = Uri::from_static(path);
     let json = HeaderValue::from_static("application/json");
     request.headers_mut().insert(header::CONTENT_TYPE, json);
+    request
+}
+
+async fn send(
+    worker: &Worker,
+    endpoint: &Endpoint,
+    mut request: Request<Full<Bytes>>,
+    answer: &str,
+) -> Result<bool, String> {
     request.headers_mut().insert(header::HOST, endpoint.authority.clone());
     let connect = worker.router.table().config.limits.connect();
-    let answer = worker.upstream.send(endpoint, request, connect, || {}).await;
-    let answer = answer.map_err(|failure| failure.message)?;
-    let _until_read = answer.lease;
-    judge(answer.response, endpoint).await
+    let sent = worker.upstream.send(endpoint, request, connect, || {}).await;
+    let sent = sent.map_err(|failure| failure.message)?;
+    let _until_read = sent.lease;
+    judge(sent.response, endpoint, answer).await
 }
 
 /// Whether an answer is one, and whether it says that it is simulated.
-async fn judge<B>(response: Response<B>, endpoint: &Endpoint) -> Result<bool, String>
+async fn judge<B>(response: Response<B>, endpoint: &Endpoint, member: &str) -> Result<bool, String>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -153,8 +213,8 @@ where
     }
     let answer: Value = serde_json::from_slice(&body.to_bytes())
         .map_err(|error| format!("the answer is not JSON: {error}"))?;
-    if answer.get("choices").is_none() {
-        return Err("the answer has no choices".into());
+    if answer.get(member).is_none() {
+        return Err(format!("the answer has no {member}"));
     }
     let said = head.headers.get(headers::SIMULATED).is_some_and(|value| value == "true");
     Ok(said || endpoint.variant.simulated)

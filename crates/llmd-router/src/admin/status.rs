@@ -16,6 +16,12 @@ pub(super) fn document(router: &Router) -> Value {
     let loaded = table.loaded_at.duration_since(std::time::UNIX_EPOCH);
     let loaded = loaded.map_or(0, |since| since.as_millis() as u64);
     let checks = &table.config.resilience.checks;
+    let refused = router.config_error();
+    let config = json!({
+        "loadedAt": rfc3339(loaded),
+        "error": refused.as_ref().map(ToString::to_string),
+        "needsRestart": refused.is_some_and(|error| error.needs_restart),
+    });
     let models: Vec<Value> = table.pools.iter().map(|pool| model(pool, checks)).collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -23,7 +29,7 @@ pub(super) fn document(router: &Router) -> Value {
         "ready": router.ready(),
         "draining": router.draining(),
         "openRequests": router.open(),
-        "config": {"loadedAt": rfc3339(loaded), "error": router.config_error()},
+        "config": config,
         "certificates": {"problems": table.tls.problems()},
         "models": models,
     })

@@ -18,7 +18,6 @@ fn every_row_has_a_name_a_bit_and_paths_of_its_own() {
         let known = |key: &&&str| api.prompt.contains(*key);
         assert!(api.rich.iter().all(|key| known(&key)), "{}", api.name);
     }
-    assert_eq!(COMPLETIONS.name, "completions");
     assert_eq!(at("/v1/chat/completions/"), None);
 }
 

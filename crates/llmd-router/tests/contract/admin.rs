@@ -37,6 +37,26 @@ async fn a_probe_goes_to_the_endpoint_that_it_names_and_needs_the_key() {
 }
 
 #[tokio::test]
+async fn a_probe_asks_in_an_api_that_the_endpoint_speaks() {
+    for (apis, target) in [
+        ("[completions, chat]", "POST /v1/completions"),
+        ("[tokenize, chat]", "POST /v1/chat/completions"),
+        ("[embeddings]", "POST /v1/embeddings"),
+        ("[rerank, score]", "POST /score"),
+        ("[images, speech]", "GET /v1/models"),
+    ] {
+        let engine = engine(vec![Behaviour::ok()]);
+        let config =
+            one_model(&[&engine]).replace("{name: v,", &format!("{{name: v, apis: {apis},"));
+        let setup = Setup::start(&config);
+        let reply = probe(&setup, Some(KEY), "{\"model\": \"chat\", \"endpoint\": \"e0\"}").await;
+        let received = engine.received().pop().unwrap();
+        assert_eq!(received.target, target, "{apis} {}", reply.text());
+        setup.at_rest().await;
+    }
+}
+
+#[tokio::test]
 async fn a_probe_tells_why_it_failed() {
     let bad = engine(vec![Behaviour::Status(500), Behaviour::CloseBeforeHead]);
     let setup = Setup::start(&one_model(&[&bad]));

@@ -246,6 +246,33 @@ async fn a_new_certificate_is_shown_and_a_bad_one_is_not() {
 }
 
 #[tokio::test]
+async fn other_settings_of_a_port_need_a_restart_that_would_work() {
+    let (engine, authority) = (engine(vec![Behaviour::ok()]), Authority::new());
+    let setup = secure(&engine, &authority, "");
+    authority.pair("other", 2100).write(setup.folder.path(), "other");
+    let config = std::fs::read_to_string(setup.path("router.yaml")).unwrap();
+    for (from, to, needs_restart) in [
+        ("router.crt, keyFile: router.key", "other.crt, keyFile: other.key", true),
+        ("tls: {certFile: router.crt, keyFile: router.key}", "", true),
+        ("keyFile: router.key", "keyFile: other.key", false),
+        ("certFile: router.crt", "certFile: missing.crt", false),
+        ("version: 1", "version: 2", false),
+    ] {
+        let changed = config.replace(from, to);
+        assert_ne!(changed, config, "{from}");
+        setup.replace("router.yaml", &changed);
+        let told = |status: &serde_json::Value| {
+            status["config"]["error"].is_string()
+                && status["config"]["needsRestart"] == needs_restart
+        };
+        setup.until(told).await;
+        setup.replace("router.yaml", &config);
+        setup.until(|status| status["config"]["error"].is_null()).await;
+        assert_eq!(setup.status().await["config"]["needsRestart"], false);
+    }
+}
+
+#[tokio::test]
 async fn the_admin_port_has_tls_of_its_own() {
     let engine = engine(vec![Behaviour::ok()]);
     let authority = Authority::new();

@@ -148,11 +148,13 @@ def _parse_status(document: Json) -> RouterStatus:
         budget = _parse_budget(model.get("retryBudget"))
         pools[model["name"]] = PoolStatus(model["name"], model["scheduler"], endpoints, budget)
     config = document["config"]
+    # One that drains goes already; to be told again would cut the requests that it has.
+    needs_restart = config.get("needsRestart") is True and not document.get("draining")
     return RouterStatus(
         bool(document["ready"]),
         config.get("error"),
         pools,
-        config.get("needsRestart") is True,
+        needs_restart,
         tuple(document.get("certificates", {}).get("problems", ())),
     )
 

@@ -20,7 +20,7 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 SERVED_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,126}")
 ARG_NAME = re.compile(r"[a-z][A-Za-z0-9]*")
 # As Go and Prometheus write them: 250us, 1.5s, 5m, 1h30m; the larger unit first.
-UNITS = ("h", "m(?!s)", "s", "ms", "us")
+UNITS = ("h", "m", "s", "ms", "us")
 DURATION = re.compile("".join(rf"(?:([0-9]{{1,12}}(?:\.[0-9]{{1,9}})?){unit})?" for unit in UNITS))
 HUGGING_FACE = re.compile(r"hf://[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+@=-]{0,254}")

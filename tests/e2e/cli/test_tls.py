@@ -64,7 +64,7 @@ def shown(url: str, authority: Authority) -> bytes | None:
     """The certificate that the port shows."""
     with httpx.Client(verify=believing(authority), trust_env=False) as client:
         stream = client.get(f"{url}/v1/models").extensions["network_stream"]
-        found: bytes | None = stream.get_extra_info("ssl_object").getpeercert(True)
+        found: bytes | None = stream.get_extra_info("ssl_object").getpeercert(True)  # noqa: FBT003 - it takes no name
         return found
 
 

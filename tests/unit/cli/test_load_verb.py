@@ -10,6 +10,28 @@ from tests.unit.cli.test_summary import line
 
 
 @pytest.mark.parametrize(
+    ("url", "options", "told"),
+    [
+        ("http://h", ["--ca-file", "ca"], "--ca-file does nothing with an http address"),
+        ("http://h", ["--client-key", "k"], "--client-key does nothing with an http address"),
+        ("https://h", ["--client-cert", "c"], "--client-cert and --client-key need each other"),
+        ("https://h", ["--client-key", "k"], "--client-cert and --client-key need each other"),
+        ("https://h", ["--ca-file", "no.crt"], "--ca-file cannot be used: [Errno 2]"),
+        (
+            "https://h", ["--client-cert", "no.crt", "--client-key", "no.key"],
+            "--client-cert and --client-key cannot be used: [Errno 2]",
+        ),
+        ("ftp://h", [], "this is no http address"),
+    ],
+)  # fmt: skip
+def test_what_an_address_cannot_be_asked_with_is_refused(
+    url: str, options: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["load", url, "--model", "m", *options]) == 64
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("ended", "code"),
     [("done", 0), ("error-event", 0), ("silent", 1), ("refused", 1), ("client-error", 1)],
 )

@@ -74,6 +74,10 @@ def test_status_is_read_as_far_as_it_is_needed() -> None:
     assert status.endpoint("x", "x") is None
 
 
+def test_a_router_that_drains_already_needs_no_restart() -> None:
+    assert not admin(200, {**STATUS, "draining": True}).status("http://r").needs_restart
+
+
 @pytest.mark.parametrize(
     ("code", "body"),
     [(500, STATUS), (200, b"<html>"), (200, b"[]"), (200, {"ready": True}), (404, b"")],

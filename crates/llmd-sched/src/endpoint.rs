@@ -234,6 +234,8 @@ pub(crate) struct Variant {
     pub(crate) name: Arc<str>,
     pub(crate) prefill: Correction,
     pub(crate) step: Correction,
+    /// The pick's number when an endpoint of it was last picked.
+    pub(crate) picked_at: u64,
 }
 
 impl EndpointIndex {

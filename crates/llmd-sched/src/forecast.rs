@@ -12,6 +12,7 @@
 //! - finish T = TTFT + o x ITL + delay
 
 use crate::endpoint::{Endpoint, Foreign, Variant};
+use crate::learn::Correction;
 use llmd_perf::{Workload, itl_us, prefill_tokens_per_second, prefill_us, request_us};
 use llmd_types::{Micros, ReplicaFacts};
 
@@ -60,13 +61,15 @@ pub(crate) struct Corrections {
 }
 
 impl Corrections {
-    pub(crate) fn of(endpoint: &Endpoint, variant: &Variant) -> Self {
+    /// `unasked`: rounds since the endpoint, and since any of its variant, was picked.
+    pub(crate) fn of(endpoint: &Endpoint, variant: &Variant, unasked: (u64, u64)) -> Self {
         let bounds = endpoint.bounds();
+        let value = |own: &Correction, shared: &Correction| {
+            own.value_beside(shared, shared.value(bounds, unasked.1), bounds, unasked.0)
+        };
         Self {
-            prefill: endpoint
-                .prefill
-                .value_unless_alike(variant.prefill.value(1.0, bounds), bounds),
-            step: endpoint.step.value_unless_alike(variant.step.value(1.0, bounds), bounds),
+            prefill: value(&endpoint.prefill, &variant.prefill),
+            step: value(&endpoint.step, &variant.step),
         }
     }
 }

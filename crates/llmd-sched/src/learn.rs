@@ -8,23 +8,32 @@ use llmd_types::Confidence;
 
 /// Share of the old sums that is kept at each sample: about the last 32 samples count.
 const KEPT: f64 = 31.0 / 32.0;
-/// How many samples the variant's value counts for against an endpoint's own.
-const PRIOR: f64 = 8.0;
+/// How many samples the profile counts for against a variant's own, and the variant against an
+/// endpoint's.
+const PRIOR: f64 = 3.0;
 /// Endpoints of one variant count as equal until they differ by more than this share. Without
 /// it noise would send all cold traffic of an idle pool to one of several equal endpoints.
 const ALIKE: f64 = 0.1;
+/// Rounds (picks, for each endpoint of the pool) without a pick until what was learned begins to
+/// fade. What is believed to be slow gets no requests, and so would never be found to be quick
+/// again. While nobody is asked, nothing fades.
+pub(crate) const FADES_AFTER: u64 = 16;
+/// Rounds until it is gone.
+const FADED_AFTER: u64 = 128;
 
 /// Observed over predicted, for one kind of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Correction {
     observed: f64,
     predicted: f64,
-    /// Of all time: the prior's share fades for good.
+    /// Of all time: the prior's share only shrinks, until something is forgotten.
     samples: f64,
     /// Worked out at each sample, because picks read it far more often than it changes: the
     /// own ratio's part of [`Self::value`], and the share that is left for the prior.
     own_part: f64,
     prior_share: Option<f64>,
+    /// One over the own ratio.
+    inverse: f64,
 }
 
 impl Correction {
@@ -38,23 +47,67 @@ impl Correction {
         self.observed = self.observed * KEPT + observed * weight;
         self.predicted = self.predicted * KEPT + predicted * weight;
         self.samples += weight;
+        self.weigh();
+    }
+
+    fn weigh(&mut self) {
         let prior_share = PRIOR / (self.samples + PRIOR);
         self.own_part = (1.0 - prior_share) * self.observed / self.predicted;
+        self.inverse = self.predicted / self.observed;
         self.prior_share = Some(prior_share);
     }
 
-    /// The ratio, drawn towards `prior` as long as there are few samples.
-    pub(crate) fn value(&self, prior: f64, bounds: Bounds) -> f64 {
-        let Some(share) = self.prior_share else { return prior };
-        (self.own_part + share * prior).clamp(bounds.low, bounds.high)
+    /// The ratio, drawn towards 1 as long as there are few samples, and again the longer nobody
+    /// was asked (in rounds): a variant's value.
+    pub(crate) fn value(&self, bounds: Bounds, unasked: u64) -> f64 {
+        let Some(share) = self.prior_share else { return 1.0 };
+        let value = (self.own_part + share).clamp(bounds.low, bounds.high);
+        value + (1.0 - value) * (1.0 - left_after(unasked))
     }
 
-    /// As [`Self::value`], but exactly `prior` where the difference is small.
-    pub(crate) fn value_unless_alike(&self, prior: f64, bounds: Bounds) -> f64 {
-        let value = self.value(prior, bounds);
-        let alike = value <= prior * (1.0 + ALIKE) && value * (1.0 + ALIKE) >= prior;
-        if alike { prior } else { value }
+    /// An endpoint's value: that of its variant, `shared`, times how far its own ratio is from
+    /// the variant's, which counts as equal as long as there are few samples, and where the
+    /// difference is small. Its samples are the variant's too: compared with the variant's drawn
+    /// value they would count twice, and the endpoint that was seen first look unlike the others.
+    pub(crate) fn value_beside(
+        &self,
+        variant: &Self,
+        shared: f64,
+        bounds: Bounds,
+        unasked: u64,
+    ) -> f64 {
+        let Some(share) = self.prior_share else { return shared };
+        let apart = match variant.prior_share {
+            Some(_) => self.own_part * variant.inverse + share,
+            None => self.own_part + share,
+        };
+        let apart = 1.0 + (apart - 1.0) * left_after(unasked);
+        let alike = apart <= 1.0 + ALIKE && apart * (1.0 + ALIKE) >= 1.0;
+        if alike { shared } else { (shared * apart).clamp(bounds.low, bounds.high) }
     }
+
+    /// It is asked again after so many rounds: what has faded by then is forgotten for good, so
+    /// that the next samples count.
+    pub(crate) fn asked_again(&mut self, unasked: u64) {
+        let left = left_after(unasked);
+        if left >= 1.0 || self.prior_share.is_none() {
+            return;
+        }
+        if left <= 0.0 {
+            *self = Self::default();
+            return;
+        }
+        self.observed *= left;
+        self.predicted *= left;
+        self.samples *= left;
+        self.weigh();
+    }
+}
+
+/// The share of what was learned that is left after so many rounds without a pick.
+fn left_after(unasked: u64) -> f64 {
+    let left = FADED_AFTER.saturating_sub(unasked) as f64 / (FADED_AFTER - FADES_AFTER) as f64;
+    left.min(1.0)
 }
 
 /// Between which factors a belief may be corrected.

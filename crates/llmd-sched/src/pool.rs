@@ -10,7 +10,7 @@ use crate::endpoint::{Endpoint, EndpointState, Foreign, Variant};
 use crate::event::{EndpointFacts, EndpointIndex, Refusal};
 use crate::forecast::{Ask, Batch, Corrections, Forecast, Surroundings, forecast};
 use crate::index::Index;
-use crate::learn::Habits;
+use crate::learn::{FADES_AFTER, Habits};
 use crate::prefix;
 use crate::request::{Request, Requests};
 use crate::rng::Rng;
@@ -114,7 +114,8 @@ impl PoolState {
         let known = self.variants.iter().position(|variant| variant.name == facts.variant);
         known.unwrap_or_else(|| {
             let (prefill, step) = Default::default();
-            self.variants.push(Variant { name: facts.variant.clone(), prefill, step });
+            let (name, picked_at) = (facts.variant.clone(), self.picks);
+            self.variants.push(Variant { name, prefill, step, picked_at });
             self.variants.len() - 1
         })
     }
@@ -126,7 +127,28 @@ impl PoolState {
     }
 
     pub(crate) fn corrections(&self, endpoint: &Endpoint) -> Corrections {
-        Corrections::of(endpoint, &self.variants[endpoint.variant])
+        let variant = &self.variants[endpoint.variant];
+        let unasked = (self.rounds_since(endpoint.picked_at), self.rounds_since(variant.picked_at));
+        Corrections::of(endpoint, variant, unasked)
+    }
+
+    /// Picks since that one, for each endpoint that there is; 0 while they are too few to count.
+    fn rounds_since(&self, pick: u64) -> u64 {
+        let (picks, endpoints) = (self.picks - pick, self.endpoints.len().max(1) as u64);
+        if picks <= endpoints * FADES_AFTER { 0 } else { picks / endpoints }
+    }
+
+    /// Before an endpoint is picked: what of its speed was not asked for too long is forgotten.
+    fn forget(&mut self, index: EndpointIndex) {
+        let variant = self.endpoints[index.at()].variant;
+        let own = self.rounds_since(self.endpoints[index.at()].picked_at);
+        let shared = self.rounds_since(self.variants[variant].picked_at);
+        let (endpoint, variant) = (&mut self.endpoints[index.at()], &mut self.variants[variant]);
+        endpoint.prefill.asked_again(own);
+        endpoint.step.asked_again(own);
+        variant.prefill.asked_again(shared);
+        variant.step.asked_again(shared);
+        variant.picked_at = self.picks;
     }
 
     /// One candidate alone, for a request that wants this endpoint.
@@ -255,6 +277,7 @@ impl PoolState {
         now: Micros,
     ) {
         self.picks += 1;
+        self.forget(index);
         self.habits.placed(request.charge.uncached);
         let endpoint = &mut self.endpoints[index.at()];
         endpoint.picked_at = self.picks;

@@ -278,8 +278,13 @@ async fn an_engine_that_flaps_under_load_leaves_no_load_behind() {
     for state in states.iter().cycle().take(50) {
         let mut named = vec![("a", &stays, "ready")];
         named.extend(Some(("b", &flaps, *state)).filter(|_| !state.is_empty()));
+        let before = flaps.received().len();
         setup.replace("replicas.json", &replicas(&named));
-        tokio::time::sleep(Duration::from_millis(15)).await;
+        if *state == "ready" {
+            setup.until(|_| flaps.received().len() > before).await;
+        } else {
+            tokio::time::sleep(Duration::from_millis(15)).await;
+        }
         let page = setup.get_admin("/metrics").await.text();
         let negative = page.lines().find(|line| !line.starts_with('#') && line.contains(" -"));
         assert_eq!(negative, None);
@@ -288,7 +293,6 @@ async fn an_engine_that_flaps_under_load_leaves_no_load_behind() {
     while let Some(ended) = tasks.join_next().await {
         ended.unwrap();
     }
-    assert!(!flaps.received().is_empty(), "it never got a request: the test shows nothing");
     setup.at_rest().await;
 }
 

@@ -272,3 +272,64 @@ fn bytes_in_a_token_are_learned_from_usage_but_not_from_counted_prompts() {
     assert!((2.95..3.1).contains(&found), "{found}");
     assert_eq!(world.arrive(&Ask { bytes: 9_000, ..Ask::default() }).prompt_tokens / 100, 29);
 }
+
+/// Two endpoints, of which number 0 was slow for a while and is not any more.
+fn once_slow() -> World {
+    let mut world = World::with(PoolConfig::default(), &[]);
+    for name in ["a", "b"] {
+        world.up(name, "v", Some(with_confidence(Confidence::Low)));
+    }
+    for _ in 0..40 {
+        stream(&mut world, 0, PREFILL * 4 + LAG, 32, 4_000, Outcome::Done);
+        stream(&mut world, 1, PREFILL + LAG, 32, 1_001, Outcome::Done);
+    }
+    let found = world.endpoint(0);
+    assert!(found.prefill_correction > 3.0 && found.step_correction > 3.0, "{found:?}");
+    world
+}
+
+#[test]
+fn the_endpoint_that_was_seen_first_is_not_believed_to_be_unlike_the_others() {
+    let mut world = World::with(PoolConfig::default(), &[]);
+    for name in ["a", "b"] {
+        world.up(name, "v", Some(with_confidence(Confidence::Low)));
+    }
+    for _ in 0..6 {
+        stream(&mut world, 0, PREFILL / 2 + LAG, 0, 0, Outcome::Done);
+    }
+    let (first, other) = (world.endpoint(0), world.endpoint(1));
+    assert!(first.prefill_correction < 0.8, "{first:?}");
+    assert_eq!(first.prefill_correction.to_bits(), other.prefill_correction.to_bits());
+}
+
+#[test]
+fn a_slow_past_is_forgotten_as_others_are_seen_to_be_quick() {
+    let mut world = once_slow();
+    let before = world.endpoint(0);
+    for _ in 0..30 {
+        stream(&mut world, 1, PREFILL + LAG, 32, 1_001, Outcome::Done);
+    }
+    let found = world.endpoint(0);
+    assert!(found.prefill_correction > before.prefill_correction * 0.9, "not at once: {found:?}");
+    let mut asked = 0;
+    while asked < 2_000 {
+        let pick = world.arrive(&ask(10_000, 33));
+        world.cancel(pick.request);
+        if pick.endpoint == EndpointIndex(0) {
+            break;
+        }
+        stream(&mut world, 1, PREFILL + LAG, 32, 1_001, Outcome::Done);
+        asked += 1;
+    }
+    assert!(asked < 600, "it is tried again, though nothing is in its way elsewhere: {asked}");
+}
+
+#[test]
+fn what_was_learned_stays_while_nobody_is_asked() {
+    let mut world = once_slow();
+    let before = world.endpoint(0);
+    world.wait(3_600_000_000);
+    let found = world.endpoint(0);
+    assert_eq!(found.prefill_correction.to_bits(), before.prefill_correction.to_bits());
+    assert_eq!(found.step_correction.to_bits(), before.step_correction.to_bits());
+}

@@ -13,6 +13,8 @@ import pytest
 from tests.certificates import Authority
 from tests.e2e.cli.command import document, run
 
+pytestmark = pytest.mark.slow
+
 FLEET = """\
 apiVersion: fleet.llmd-ctl.dev/v1alpha1
 kind: Fleet

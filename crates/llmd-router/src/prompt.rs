@@ -7,7 +7,7 @@
 
 use crate::body::{Media, Part};
 use crate::config::Multimodal;
-use llmd_sched::prefix::{self, BLOCK_BYTES};
+use llmd_sched::prefix::{Chain, link};
 
 /// Bytes of text that a token of another part counts for: what the scheduler takes a token for
 /// before it has learned better.
@@ -25,38 +25,25 @@ pub(crate) fn bytes(parts: &[Part], counts: &Multimodal) -> u32 {
 
 /// The prefix keys of a prompt.
 pub(crate) fn keys(seed: u64, body: &[u8], parts: &[Part], counts: &Multimodal) -> Vec<u64> {
-    let mut keys = Vec::new();
-    let mut seed = seed;
-    for (part, behind) in parts.iter().zip((0..parts.len()).rev()) {
-        let bytes = &body[part.span.clone()];
-        let Some(media) = part.media else {
-            seed = chain(seed, bytes, behind > 0, &mut keys);
-            continue;
-        };
-        // One key tells of all its bytes; others follow from it, for the length it stands for.
-        let before = keys.len();
-        seed = chain(seed, bytes, true, &mut keys);
-        keys.truncate(before);
-        let blocks = stands_for(media, counts) / BLOCK_BYTES;
-        let all = seed.rotate_left(32);
-        keys.extend((0..blocks as u64).map(|step| all ^ step));
+    // What stands for parts that are no text: a number that tells of all their bytes, over and
+    // over, for the length that they stand for.
+    let stand_ins: Vec<Vec<u8>> = parts
+        .iter()
+        .filter_map(|part| Some((part.media?, &body[part.span.clone()])))
+        .map(|(media, bytes)| {
+            let length = stands_for(media, counts);
+            link(seed, bytes).to_le_bytes().into_iter().cycle().take(length).collect()
+        })
+        .collect();
+    let mut chain = Chain::new(seed);
+    let mut next = stand_ins.iter();
+    for part in parts {
+        match part.media.and_then(|_| next.next()) {
+            Some(stand_in) => chain.push(stand_in),
+            None => chain.push(&body[part.span.clone()]),
+        }
     }
-    keys
-}
-
-/// Adds the keys of a part; the last of them. The rest of a part that is `closed` has one too:
-/// another part follows, and what stood before it has to tell prompts apart.
-fn chain(seed: u64, bytes: &[u8], closed: bool, keys: &mut Vec<u64>) -> u64 {
-    prefix::chain(seed, bytes, keys);
-    let seed = if bytes.len() < BLOCK_BYTES { seed } else { keys.last().copied().unwrap_or(seed) };
-    let (_, rest) = bytes.as_chunks::<BLOCK_BYTES>();
-    if !closed || rest.is_empty() {
-        return seed;
-    }
-    let mut block = [0; BLOCK_BYTES];
-    block[..rest.len()].copy_from_slice(rest);
-    prefix::chain(seed, &block, keys);
-    keys.last().copied().unwrap_or(seed)
+    chain.keys()
 }
 
 fn stands_for(media: Media, counts: &Multimodal) -> usize {

@@ -34,7 +34,7 @@ pub struct Arrival<'a> {
     pub prompt_bytes: u32,
     /// Tokens of the prompt where they are known (token ids, or a tokenizer).
     pub prompt_tokens: Option<u32>,
-    /// The prefix chain over blocks of [`crate::prefix::BLOCK_BYTES`] bytes.
+    /// The prefix keys: of a [`crate::prefix::Chain`].
     pub keys: &'a [u64],
     /// The most tokens the client wants.
     pub max_tokens: Option<u32>,

@@ -15,7 +15,6 @@ use crate::index::Index;
 use crate::learn::{Bounds, Sample};
 use crate::load::Charge;
 use crate::pool::PoolState;
-use crate::prefix;
 use crate::request::{Length, Request};
 use crate::rng::Rng;
 use llmd_perf::{itl_us, prefill_us};
@@ -90,7 +89,8 @@ fn remember(pool: &mut PoolState, arrival: &Arrival<'_>, pinned: bool) -> Reques
     let estimate = f64::from(arrival.prompt_bytes) / pool.habits.bytes_per_token() + 0.5;
     let expected = pool.habits.expected_output(arrival.flow);
     let mut keys = pool.requests.buffer();
-    prefix::keep(arrival.keys, &mut keys);
+    keys.clear();
+    keys.extend_from_slice(arrival.keys);
     Request {
         prompt_bytes: arrival.prompt_bytes,
         prompt_tokens: arrival.prompt_tokens.unwrap_or(estimate as u32).max(1),

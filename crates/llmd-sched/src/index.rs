@@ -16,6 +16,9 @@ use std::hash::{BuildHasher, Hasher};
 const GROUP: usize = 128;
 /// Most prefixes dropped in one piece of an insert: a share may have shrunk to a fraction.
 const MOST_DROPPED: usize = 512;
+/// A chain that was put first lately stays where it is when it is used again: until what was put
+/// before it since is more than this part of all that its endpoint may hold.
+const LATELY: usize = 8;
 /// The list's end.
 const NONE: u32 = u32::MAX;
 
@@ -52,6 +55,8 @@ struct Node {
     newer: u32,
     older: u32,
     blocks: u32,
+    /// [`Holder::moves`] when it, or what it stands behind, was put first.
+    put_at: u32,
 }
 
 /// An endpoint's prefixes, newest first.
@@ -63,6 +68,8 @@ struct Holder {
     newest: u32,
     oldest: u32,
     blocks: u64,
+    /// Times that a prefix was put to another place; wraps around.
+    moves: u32,
     /// Blocks that its KV space can hold.
     most_blocks: u64,
     /// It is there, and has a share of the entries.
@@ -78,6 +85,7 @@ impl Holder {
             newest: NONE,
             oldest: NONE,
             blocks: 0,
+            moves: 0,
             most_blocks: 0,
             joined: false,
         }
@@ -97,6 +105,8 @@ impl Holder {
 
     /// Puts a node right behind `front`, or first when that is [`NONE`].
     fn link(&mut self, place: u32, front: u32) {
+        self.moves = self.moves.wrapping_add(1);
+        let put_at = self.nodes.get(front as usize).map_or(self.moves, |node| node.put_at);
         let older = match self.nodes.get_mut(front as usize) {
             Some(node) => std::mem::replace(&mut node.older, place),
             None => std::mem::replace(&mut self.newest, place),
@@ -105,12 +115,12 @@ impl Holder {
             Some(node) => node.newer = place,
             None => self.oldest = place,
         }
-        self.nodes[place as usize].newer = front;
-        self.nodes[place as usize].older = older;
+        let node = &mut self.nodes[place as usize];
+        (node.newer, node.older, node.put_at) = (front, older, put_at);
     }
 
     fn add(&mut self, key: u64, blocks: u32, front: u32) -> u32 {
-        let node = Node { key, newer: NONE, older: NONE, blocks };
+        let node = Node { key, newer: NONE, older: NONE, blocks, put_at: 0 };
         let place = if let Some(place) = self.free.pop() {
             self.nodes[place as usize] = node;
             place
@@ -122,6 +132,19 @@ impl Holder {
         self.blocks += u64::from(blocks);
         self.link(place, front);
         place
+    }
+
+    /// The longest of `keys` that it holds and that may stay where it is, and how many that
+    /// covers; else none. Since it holds no prefix without its shorter ones, it is bisected.
+    fn stays(&self, keys: &[u64], share: usize) -> (u32, usize) {
+        let held = keys.partition_point(|key| self.places.contains_key(key));
+        let longest = held.checked_sub(1).and_then(|at| self.places.get(&keys[at]));
+        let Some(place) = longest.copied() else { return (NONE, 0) };
+        let moves = self.moves.wrapping_sub(self.nodes[place as usize].put_at);
+        let each = self.blocks.div_ceil(self.places.len() as u64).max(1);
+        let room = self.most_blocks / each;
+        let lately = u64::from(moves) < room.min(share as u64) / LATELY as u64;
+        if lately { (place, held) } else { (NONE, 0) }
     }
 
     /// Drops the oldest prefix and returns its key.
@@ -231,12 +254,13 @@ impl Index {
         // What an endpoint that left was sent is of no use, and it has no share to put it in.
         let holder = self.holders.get(endpoint).filter(|holder| holder.joined);
         let Some(holder) = holder else { return keys.len() };
-        let mut front = NONE;
-        if from > 0 {
+        let (mut front, from) = if from == 0 {
+            holder.stays(keys, self.share())
+        } else {
             // What lies behind a prefix that was dropped meanwhile may not be told.
             let Some(place) = holder.places.get(&keys[from - 1]) else { return keys.len() };
-            front = *place;
-        }
+            (*place, from)
+        };
         let to = keys.len().min(from + most);
         let mut dropped = 0;
         for (at, key) in keys.iter().enumerate().take(to).skip(from) {

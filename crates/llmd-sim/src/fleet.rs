@@ -201,7 +201,7 @@ impl<'a> Fleet<'a> {
         let engine = &mut self.engines[member];
         let chain_block = llmd_sched::prefix::BLOCK_BYTES as u32 / BYTES_PER_TOKEN;
         let block = engine.facts().block_size;
-        let prompt = Prompt::from_chain(asked.prompt_tokens, &asked.keys, chain_block, block);
+        let prompt = Prompt::from_chain(asked.prompt_tokens, &asked.blocks, chain_block, block);
         if engine.submit(now, pick.request, prompt, asked.output_tokens).is_err() {
             self.refused += 1;
             self.happen(Event::Done(pick.request, Outcome::Refused, Usage::default()), now);

@@ -1,5 +1,5 @@
 //! What is asked of a simulated fleet, and when: jobs with real prompt bytes, so that prefix
-//! keys come out of the same chain as in the router.
+//! keys tell prompts apart as in the router, and at the same places.
 
 use llmd_sched::{Rng, prefix};
 use llmd_types::Micros;
@@ -12,7 +12,9 @@ pub const BYTES_PER_TOKEN: u32 = 4;
 pub struct Job {
     /// Its prompt's length.
     pub prompt_tokens: u32,
-    /// The chain over the prompt's bytes.
+    /// A key for each block of the prompt's bytes, for engines.
+    pub blocks: Vec<u64>,
+    /// Those that a router makes.
     pub keys: Vec<u64>,
     /// Tokens of its answer.
     pub output_tokens: u32,
@@ -29,9 +31,17 @@ impl Job {
         let mut bytes = Vec::new();
         fill(&mut Rng::seeded(family), shared, &mut bytes);
         fill(&mut Rng::seeded(rng.next_u64()), own, &mut bytes);
+        let mut key = prefix::seed("simulated");
+        let (pieces, _) = bytes.as_chunks::<{ prefix::BLOCK_BYTES }>();
+        let mut blocks = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            key = prefix::link(key, piece);
+            blocks.push(key);
+        }
         let mut keys = Vec::new();
-        prefix::chain(prefix::seed("simulated"), &bytes, &mut keys);
-        Self { prompt_tokens: shared + own, keys, output_tokens, stream: true, flow: 0 }
+        prefix::keep(&blocks, &mut keys);
+        let prompt_tokens = shared + own;
+        Self { prompt_tokens, blocks, keys, output_tokens, stream: true, flow: 0 }
     }
 }
 
@@ -104,9 +114,10 @@ mod tests {
         let first = Job::new(1, 2_048, 256, 16, &mut rng);
         let second = Job::new(1, 2_048, 256, 16, &mut rng);
         let third = Job::new(2, 2_048, 256, 16, &mut rng);
-        assert_eq!(first.keys.len(), 144);
-        assert_eq!(first.keys[..128], second.keys[..128]);
-        assert!(first.keys[128..].iter().all(|key| !second.keys.contains(key)));
-        assert!(first.keys.iter().all(|key| !third.keys.contains(key)));
+        assert_eq!((first.blocks.len(), first.keys.len()), (144, 45));
+        assert_eq!(first.blocks[..128], second.blocks[..128]);
+        assert_eq!(first.keys[..44], second.keys[..44]);
+        assert!(first.blocks[128..].iter().all(|key| !second.blocks.contains(key)));
+        assert!(first.blocks.iter().all(|key| !third.blocks.contains(key)));
     }
 }

@@ -25,9 +25,9 @@ fn picture(fill: &str, bytes: usize, text: &str) -> String {
 fn a_prompt_of_one_part_has_the_chain_of_its_bytes() {
     let body = format!("{{\"model\":\"m\",\"messages\":[{:?}]}}", "x".repeat(500));
     let [part] = parts(&body).try_into().unwrap();
-    let mut chain = Vec::new();
-    prefix::chain(7, &body.as_bytes()[part.span], &mut chain);
-    assert_eq!(keys_of(&body), chain);
+    let mut chain = Chain::new(7);
+    chain.push(&body.as_bytes()[part.span]);
+    assert_eq!(keys_of(&body), chain.keys());
 }
 
 #[test]

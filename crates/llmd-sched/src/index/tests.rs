@@ -1,42 +1,68 @@
 //! The index against a model that walks everything.
 
-use super::{Index, NONE};
+use super::{Index, LATELY, NONE};
 use crate::prefix::blocks;
 use proptest::prelude::*;
 
 /// An endpoint's prefixes as a plain list, newest first.
 #[derive(Clone, Debug, Default)]
 struct Plain {
-    list: Vec<(u64, u64)>,
+    list: Vec<Held>,
     most: u64,
+    moves: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    key: u64,
+    size: u64,
+    put_at: u32,
 }
 
 impl Plain {
     fn insert(&mut self, keys: &[u64], share: usize) {
-        let mut front = 0;
-        for (at, key) in keys.iter().enumerate() {
+        let (mut front, from) = self.stays(keys, share);
+        for (at, key) in keys.iter().enumerate().skip(from) {
             let size = blocks(at + 1) - blocks(at);
-            if let Some(old) = self.list.iter().position(|(known, _)| known == key) {
-                let node = self.list.remove(old);
-                self.list.insert(front.min(self.list.len()), node);
-                front += 1;
-                continue;
-            }
-            while self.list.iter().map(|(_, size)| size).sum::<u64>() + size > self.most
-                || self.list.len() >= share
-            {
-                if self.list.len() <= front {
-                    return;
+            let old = self.list.iter().position(|held| held.key == *key);
+            if let Some(old) = old {
+                self.list.remove(old);
+            } else {
+                while self.blocks() + size > self.most || self.list.len() >= share {
+                    if self.list.len() <= front {
+                        return;
+                    }
+                    self.list.pop();
                 }
-                self.list.pop();
             }
-            self.list.insert(front, (*key, size));
+            self.moves += 1;
+            let before = front.checked_sub(1).map(|before| self.list[before].put_at);
+            let put_at = before.unwrap_or(self.moves);
+            self.list.insert(front, Held { key: *key, size, put_at });
             front += 1;
         }
     }
 
+    /// Where a chain that was put first lately stays, and how many of its keys are there.
+    fn stays(&self, keys: &[u64], share: usize) -> (usize, usize) {
+        let depth = self.depth(keys) as usize;
+        let Some(last) = depth.checked_sub(1) else { return (0, 0) };
+        let place = self.list.iter().position(|held| held.key == keys[last]).unwrap();
+        let room = self.most / self.blocks().div_ceil(self.list.len() as u64).max(1);
+        let most = room.min(share as u64) / LATELY as u64;
+        if u64::from(self.moves - self.list[place].put_at) < most {
+            (place + 1, depth)
+        } else {
+            (0, 0)
+        }
+    }
+
+    fn blocks(&self) -> u64 {
+        self.list.iter().map(|held| held.size).sum()
+    }
+
     fn depth(&self, keys: &[u64]) -> u32 {
-        let known = |key: &&u64| self.list.iter().any(|(held, _)| held == *key);
+        let known = |key: &&u64| self.list.iter().any(|held| held.key == **key);
         keys.iter().take_while(known).count() as u32
     }
 }

@@ -11,6 +11,9 @@ fn prompt(shared: u64, own: u64, salt: u64) -> Ask {
     Ask { keys, ..ask((shared + own) as u32 * 16, 10) }
 }
 
+/// Blocks of 100 keys: 64 KiB.
+const LONG: u64 = 1_024;
+
 fn hold(world: &mut World, request: &Ask, endpoint: u16) -> RequestId {
     let pick = world.try_arrive(request, Some(EndpointIndex(endpoint))).unwrap();
     world.send(pick.request);
@@ -77,21 +80,44 @@ fn a_hit_is_whole_blocks_of_the_endpoint_and_never_the_last_token() {
 #[test]
 fn long_prompts_are_told_in_pieces_that_the_caller_asks_for() {
     let mut world = pair(round());
-    let request = prompt(128, 0, 1);
+    let request = prompt(LONG, 0, 1);
     let pick = world.try_arrive(&request, Some(EndpointIndex(0))).unwrap();
     let now = world.now;
     assert_eq!(world.step(Event::Sent(pick.request)).as_slice(), [Action::WakeAt(now)]);
     assert!(world.pool.has_index_work());
-    assert_eq!(cached_at(&mut world, &request, 0), 64 * 16, "the first piece counts already");
+    assert_eq!(world.pool.status(now).index_entries, 64);
+    let first = cached_at(&mut world, &request, 0);
+    assert_eq!(first, 448 * 16, "the first piece counts already");
     assert!(world.step(Event::Timer).is_empty());
     assert!(!world.pool.has_index_work());
-    assert_eq!(world.pool.status(now).index_entries, 128);
+    assert_eq!(world.pool.status(now).index_entries, 100);
+}
+
+#[test]
+fn one_step_tells_the_index_little_however_long_prompts_are_and_however_full_it_is() {
+    let facts = ReplicaFacts { kv_tokens: 4_000_000, max_model_len: 3_000_000, ..round() };
+    let mut world =
+        World::with(PoolConfig { index_entries: 2_000, ..PoolConfig::default() }, &[facts]);
+    for salt in 1..20 {
+        let pick = world.arrive(&prompt(0, 30_000, salt));
+        let mut event = Event::Sent(pick.request);
+        let mut entries = world.pool.status(world.now).index_entries;
+        let mut steps = 0;
+        while steps == 0 || world.pool.has_index_work() {
+            world.step(event);
+            let now = world.pool.status(world.now).index_entries;
+            assert!(now.abs_diff(entries) <= 64, "{entries} to {now}");
+            (event, entries, steps) = (Event::Timer, now, steps + 1);
+        }
+        assert_eq!(steps, 8, "512 keys in pieces of 64");
+        world.cancel(pick.request);
+    }
 }
 
 #[test]
 fn work_for_a_request_that_ended_is_dropped() {
     let mut world = pair(round());
-    let pick = world.arrive(&prompt(128, 0, 1));
+    let pick = world.arrive(&prompt(LONG, 0, 1));
     world.step(Event::Sent(pick.request));
     world.cancel(pick.request);
     assert!(world.step(Event::Timer).is_empty());
@@ -102,11 +128,11 @@ fn work_for_a_request_that_ended_is_dropped() {
 #[test]
 fn long_prompts_take_few_entries() {
     let mut world = pair(round());
-    hold(&mut world, &prompt(128 + 1_600, 0, 1), 0);
-    assert_eq!(world.pool.status(world.now).index_entries, 128 + 100);
-    assert_eq!(cached_at(&mut world, &prompt(128 + 1_600, 5, 2), 0), 1_728 * 16);
-    // A prompt that leaves the common way inside a coarse step hits up to its beginning.
-    assert_eq!(cached_at(&mut world, &prompt(128 + 31, 5, 2), 0), 144 * 16);
+    hold(&mut world, &prompt(LONG + 640, 0, 1), 0);
+    assert_eq!(world.pool.status(world.now).index_entries, 100 + 10);
+    assert_eq!(cached_at(&mut world, &prompt(LONG + 640, 5, 2), 0), 1_664 * 16);
+    // A prompt that leaves the common way inside a step hits up to its beginning.
+    assert_eq!(cached_at(&mut world, &prompt(LONG + 127, 5, 2), 0), 1_088 * 16);
 }
 
 #[test]
@@ -152,7 +178,7 @@ fn a_new_seed_starts_the_index_anew_and_other_settings_do_not() {
     let mut world = pair(round());
     hold(&mut world, &prompt(100, 0, 1), 0);
     world.step(Event::Config(PoolConfig { attempts: 9, ..PoolConfig::default() }));
-    assert_eq!(world.pool.status(world.now).index_entries, 100);
+    assert_eq!(world.pool.status(world.now).index_entries, 37);
     let config = PoolConfig { prefix_seed: prefix::seed("other"), ..PoolConfig::default() };
     world.step(Event::Config(config));
     assert_eq!(world.pool.status(world.now).index_entries, 0);

@@ -2,7 +2,7 @@
 
 use llmd_sched::{
     Action, Actions, Arrival, EndpointFacts, EndpointIndex, EndpointStatus, Event, Pick,
-    PoolConfig, PoolState, Refusal, RetryCause, Rng, SchedulerKind, step,
+    PoolConfig, PoolState, Refusal, RetryCause, Rng, SchedulerKind, prefix, step,
 };
 use llmd_types::{Micros, Outcome, ReplicaFacts, ReportedLoad, RequestId, Usage};
 use std::sync::Arc;
@@ -124,11 +124,13 @@ impl World {
         at: Option<EndpointIndex>,
     ) -> Result<Pick, Refusal> {
         self.next += 1;
+        let mut keys = Vec::new();
+        prefix::keep(&ask.keys, &mut keys);
         let arrival = Arrival {
             request: RequestId(self.next),
             prompt_bytes: ask.bytes,
             prompt_tokens: ask.tokens,
-            keys: &ask.keys,
+            keys: &keys,
             max_tokens: ask.max_tokens,
             stream: !ask.whole,
             flow: ask.flow,

@@ -49,7 +49,7 @@ fn the_same_picture_shares_its_keys_and_another_does_not() {
     let text = "what is it? ".repeat(20);
     let first = picture("A", 5_000, &text);
     let same = shared(&first, &picture("A", 5_000, &format!("{text}and else?")));
-    assert!(same > 60, "{same}");
+    assert!(same > 25, "{same}");
     // Another one, of the same size, that differs in its last byte only.
     let other = first.replacen("A\"}", "B\"}", 1);
     assert_ne!(first, other);
@@ -59,7 +59,7 @@ fn the_same_picture_shares_its_keys_and_another_does_not() {
 #[test]
 fn what_precedes_another_part_is_in_the_keys_to_its_last_byte() {
     let body = |tool: &str| {
-        let text = "x".repeat(300);
+        let text = "x".repeat(400);
         format!("{{\"model\":\"m\",\"tools\":[\"{tool}\"],\"messages\":[\"{text}\"]}}")
     };
     let (one, other) = (keys_of(&body("a")), keys_of(&body("b")));

@@ -2,7 +2,9 @@ use super::{BLOCK_BYTES, Chain, MOST_KEYS, blocks, keep, seed};
 
 fn keys(seed: u64, pieces: &[&[u8]]) -> Vec<u64> {
     let mut chain = Chain::new(seed);
-    pieces.iter().for_each(|piece| chain.push(piece));
+    for piece in pieces {
+        chain.push(piece);
+    }
     chain.keys()
 }
 

@@ -7,6 +7,8 @@ absent with the reason, never left out.
 
 from __future__ import annotations
 
+import getpass
+import grp
 import os
 import shutil
 import socket
@@ -85,10 +87,19 @@ def filled(template: str, place: Place, line: str, **more: str) -> str:
     return str(file)
 
 
-def nginx(place: Place) -> list[str]:
-    """A plain proxy."""
-    file = filled("nginx.conf", place, "    server 127.0.0.1:{port};")
-    return ["-c", file, "-p", str(place.folder)]
+def nginx(*, tuned: bool = True) -> Callable[[Place], list[str]]:
+    """A plain proxy: with buffers that hold these bodies and answers unbuffered, or as shipped."""
+
+    def command(place: Place) -> list[str]:
+        bodies = "client_body_buffer_size 512k; # else bodies of 30 kB and more go through files"
+        more = {"BODIES": bodies, "ANSWERS": "proxy_buffering off;"}
+        more = more if tuned else dict.fromkeys(more, "")
+        # Else, started by root, its worker is another user, who may not write into our folder.
+        more["USER"] = f"{getpass.getuser()} {grp.getgrgid(os.getgid()).gr_name}"
+        file = filled("nginx.conf", place, "    server 127.0.0.1:{port};", **more)
+        return ["-c", file, "-p", str(place.folder)]
+
+    return command
 
 
 def haproxy(place: Place) -> list[str]:
@@ -146,9 +157,10 @@ def subjects(router: Path) -> list[Subject]:
     debian, python = PEERS / "debian/usr/sbin", PEERS / "venv/bin"
     return [
         Subject("llmd-router", "ours", ours(), router),
-        Subject("llmd-router, no traces", "ours", ours(traces=False), router),
-        Subject("llmd-router, usage exact", "ours", ours(model="usage: exact"), router),
-        Subject("nginx", "proxy", nginx, debian / "nginx"),
+        Subject("llmd-router (no traces)", "ours", ours(traces=False), router),
+        Subject("llmd-router (usage exact)", "ours", ours(model="usage: exact"), router),
+        Subject("nginx", "proxy", nginx(), debian / "nginx"),
+        Subject("nginx (buffers as shipped)", "proxy", nginx(tuned=False), debian / "nginx"),
         Subject("haproxy", "proxy", haproxy, debian / "haproxy"),
         Subject("envoy", "proxy", envoy, python / "envoy"),
         Subject("sglang-router", "cache-aware", sglang_router, python / "sglang-router"),

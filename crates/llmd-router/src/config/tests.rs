@@ -1,4 +1,5 @@
 use super::*;
+use llmd_types::Micros;
 
 const MINIMAL: &str = "version: 1\n";
 
@@ -123,7 +124,7 @@ resilience:
   ejection: {windowMs: 0, minRequests: 0, failurePercent: 101, maxPercent: 101}
   checks: {intervalMs: 0, timeoutMs: 0, successes: 0, path: health}
 ";
-    let problems = problems(text);
+    let found = problems(text);
     let wanted = [
         "resilience.breaker.openMs: must",
         "resilience.breaker.openMaxMs: must",
@@ -138,15 +139,52 @@ resilience:
         "resilience.checks.path: \"health\" is no path",
     ];
     for wanted in wanted {
-        assert!(problems.iter().any(|p| p.contains(wanted)), "{wanted} not in {problems:?}");
+        assert!(found.iter().any(|p| p.contains(wanted)), "{wanted} not in {found:?}");
     }
-    assert_eq!(problems.len(), wanted.len(), "{problems:?}");
+    assert_eq!(found.len(), wanted.len(), "{found:?}");
+    let zero = "version: 1
+limits: {bodyBytes: 0, headerMs: 0, keepAliveMs: 0, connections: 0, connectMs: 0,
+  firstByteMs: 0, idleMs: 0, totalMs: 0}
+retry: {attempts: 0}
+scrape: {intervalMs: 0, timeoutMs: 0}
+";
+    let found = problems(zero);
+    assert_eq!(found.len(), 11, "{found:?}");
+    assert!(found.iter().all(|problem| problem.ends_with(": must be above 0")), "{found:?}");
     let less = "version: 1\nresilience: {breaker: {openMs: 20, openMaxMs: 10}}\n";
     assert!(super::Config::parse(less).unwrap_err()[0].contains("openMaxMs: is 10"));
     for path in ["*", "", "http://x/health", "/a b", "/health#x"] {
         let text = format!("version: 1\nresilience: {{checks: {{path: {path:?}}}}}\n");
         assert!(super::Config::parse(&text).is_err(), "{path}");
     }
+}
+
+#[test]
+fn each_rule_of_health_reaches_the_scheduler() {
+    let text = "version: 1
+retry: {attempts: 1, budgetPercent: 2, budgetMinPerSecond: 3}
+resilience:
+  breaker: {failures: 4, openMs: 5, openMaxMs: 6}
+  ejection: {windowMs: 7, minRequests: 8, failurePercent: 9, maxPercent: 10}
+  slowStartMs: 11
+  checks: {intervalMs: 12, timeoutMs: 13, failures: 14, successes: 15}
+";
+    let config = Config::parse(text).unwrap();
+    let expected = llmd_sched::Resilience {
+        breaker_failures: 4,
+        breaker_open: Micros(5_000),
+        breaker_open_max: Micros(6_000),
+        ejection_window: Micros(7_000),
+        ejection_min_requests: 8,
+        ejection_failure_percent: 9,
+        ejection_max_percent: 10,
+        slow_start: Micros(11_000),
+        check_failures: 14,
+        check_successes: 15,
+        retry_budget_percent: 2,
+        retry_budget_min_per_second: 3,
+    };
+    assert_eq!(config.resilience.rules(&config.retry), expected);
 }
 
 #[test]

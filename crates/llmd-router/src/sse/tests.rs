@@ -169,3 +169,16 @@ fn each_api_ends_its_streams_in_its_own_words() {
         assert!(!read(api.name, b"data: {}\n\n", || 9).2, "{}", api.name);
     }
 }
+
+#[test]
+fn a_long_event_ends_wherever_its_end_is_cut() {
+    for end in ["\n\n", "\r\n\r\n", "\r\r"] {
+        let long = format!("data: {}", "x".repeat(HELD_MAX + 10));
+        let stream = format!("{long}{end}data: [DONE]\n\n");
+        for cut in 0..=end.len() {
+            let mut lengths = [long.len() + cut].into_iter().chain(std::iter::repeat(1));
+            let (_, _, done) = read("chat", stream.as_bytes(), || lengths.next().unwrap());
+            assert!(done, "{end:?} cut at {cut}");
+        }
+    }
+}

@@ -101,6 +101,8 @@ async fn reported_load_is_shown_and_a_missing_signal_is_null() {
     told.metrics(
         "vllm:num_requests_running{engine=\"0\"} 3\nvllm:num_requests_waiting{engine=\"0\"} 0\n",
     );
+    // A share of the KV space alone is no load.
+    silent.metrics("vllm:kv_cache_usage_perc 0.5\n");
     let setup = Setup::start(&one_model(&[&told, &silent]));
     setup.until(|status| status["models"][0]["endpoints"][0]["reportedRunning"] == 3).await;
     let status = setup.status().await;

@@ -206,7 +206,9 @@ async fn anthropic_clients_get_errors_in_their_shape() {
 async fn the_list_of_models_is_whole() {
     let engine = engine(vec![Behaviour::ok()]);
     let facts = format!("{{name: v, facts: {FACTS},");
-    let config = one_model(&[&engine]).replace("{name: v,", &facts);
+    let shorter =
+        format!("{{name: w, facts: {}}}, ", FACTS.replace("maxModelLen: 100", "maxModelLen: 50"));
+    let config = one_model(&[&engine]).replace("{name: v,", &(shorter + &facts));
     let setup = Setup::start(&format!("{config}- name: org/other\n"));
     let list = Client::ask(setup.data, "GET", "/v1/models").await.unwrap();
     let object: serde_json::Value = serde_json::from_slice(&list.body).unwrap();
@@ -221,6 +223,7 @@ async fn the_list_of_models_is_whole() {
         ("org/other", "org/other", None),
     ];
     assert_eq!(rows, expected.map(|(id, root, len)| (id.into(), root.into(), len)));
+    assert!(object["data"][0]["created"].as_u64().unwrap() > 1_700_000_000, "{object}");
     for path in ["/v1/models", "/v1/models/assistant", "/v1/models/org%2Fother"] {
         let got = Client::ask(setup.data, "GET", path).await.unwrap();
         let head = Client::ask(setup.data, "HEAD", path).await.unwrap();
@@ -267,6 +270,21 @@ async fn an_answer_is_continued_where_it_is_known() {
     let reply = post(&setup, "/v1/responses", &[], ask("7").as_bytes()).await;
     assert_eq!((reply.status, &*error_code(&reply)), (400, "invalid_request"));
     setup.at_rest().await;
+
+    // Neither another model nor an endpoint that left can continue it.
+    let port = one.address.port();
+    let other_model = format!(
+        "{}- name: else\n  sources: [{{kind: static, endpoints: [{{name: e1, address: 127.0.0.1, \
+         port: {port}}}]}}]\n",
+        one_model(&[&one])
+    );
+    setup.replace("router.yaml", &other_model);
+    setup.until(|status| status["models"][0]["endpoints"].as_array().unwrap().len() == 1).await;
+    let elsewhere = ask("\"resp_2\"").replace("\"chat\"", "\"else\"");
+    for body in [ask("\"resp_2\""), elsewhere] {
+        let reply = post(&setup, "/v1/responses", &[], body.as_bytes()).await;
+        assert_eq!((reply.status, &*error_code(&reply)), (400, "previous_response_not_found"));
+    }
 }
 
 #[tokio::test]

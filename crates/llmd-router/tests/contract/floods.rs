@@ -2,7 +2,7 @@
 //! connections end, others are served meanwhile, and no memory is held for them.
 
 use crate::process::{Process, address};
-use crate::support::{CHAT, body, engine, one_model, rest_within};
+use crate::support::{CHAT, Setup, body, engine, one_model, rest_within};
 use llmd_testkit::{Behaviour, Client};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -11,8 +11,9 @@ use tokio::net::TcpStream;
 
 /// The preface, and the client's settings: none.
 const BEGIN: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-/// A flood must be over by then: the limit for heads is 1 s, and a goodbye takes 5 s at most.
-const OVER: Duration = Duration::from_secs(12);
+/// A flood must be over by then: the limit for heads is 1 s, a goodbye takes 5 s at most, and
+/// other tests want the processors too.
+const OVER: Duration = Duration::from_secs(30);
 /// What the router may hold more than before, all floods together.
 const MEMORY: u64 = 48 << 20;
 
@@ -105,6 +106,34 @@ async fn flood(data: SocketAddr, turn: Turn, deaf: bool) {
         }
     }
     let _ = reading.await.unwrap().read(&mut [0]).await;
+}
+
+#[tokio::test]
+async fn a_client_is_told_its_bounds_at_the_begin() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let setup = Setup::start(&one_model(&[&engine]));
+    let mut socket = TcpStream::connect(setup.data).await.unwrap();
+    socket.write_all(BEGIN).await.unwrap();
+    let (mut settings, mut window) = (Vec::new(), 65_535);
+    while settings.is_empty() || window == 65_535 {
+        let mut head = [0; 9];
+        socket.read_exact(&mut head).await.unwrap();
+        let length = usize::from(head[1]) << 8 | usize::from(head[2]);
+        let mut payload = vec![0; length];
+        socket.read_exact(&mut payload).await.unwrap();
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
+        match (head[3], head[4]) {
+            (SETTINGS, 0) => settings
+                .extend(payload.chunks(6).map(|pair| (number(&pair[..2]), number(&pair[2..])))),
+            (WINDOW, _) => window += number(&payload),
+            _ => {}
+        }
+    }
+    let (most_streams, stream_window, head_bytes) = (3, 4, 6);
+    for bound in [(most_streams, 256), (stream_window, 256 << 10), (head_bytes, 64 << 10)] {
+        assert!(settings.contains(&bound), "{bound:?} in {settings:?}");
+    }
+    assert_eq!(window, 1 << 20);
 }
 
 /// Bytes that the process holds in memory.

@@ -186,13 +186,54 @@ async fn an_engine_without_the_path_is_not_checked_and_status_says_so() {
 }
 
 #[tokio::test]
+async fn what_a_check_found_is_said_in_its_words() {
+    let closing = Behaviour::CloseBeforeHead;
+    let engines: Vec<_> = (0..5).map(|_| engine(vec![closing.clone()])).collect();
+    let broken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = broken.local_addr().unwrap().port();
+    let closes = tokio::spawn(async move { while broken.accept().await.is_ok() {} });
+    let config = one_model(&engines.iter().collect::<Vec<_>>()).replace(
+        "endpoints: [",
+        &format!("endpoints: [{{name: a, address: 127.0.0.1, port: {port}, variant: v}}, "),
+    );
+    engines[1].health(503);
+    engines[2].health(404);
+    engines[3].kill();
+    engines[4].freeze(true);
+    let setup = Setup::start(&resilient(&CHECKS.replace("failures: 2", "failures: 1"), &config));
+    let expected = [
+        ("out", "failed", "the answer broke off"),
+        ("in", "passed", ""),
+        ("out", "failed", "the answer was 503"),
+        ("in", "no check", "the answer to checks is 404: not checked"),
+        ("out", "failed", "no connection came about"),
+        ("out", "failed", "no answer came within 100 ms"),
+    ];
+    let said = |status: &Value| {
+        let text =
+            |part| healths(status, part).into_iter().map(|v| v.as_str().unwrap_or("").to_owned());
+        text("state").zip(text("check")).zip(text("checkAnswer")).collect::<Vec<_>>()
+    };
+    let expected = expected
+        .map(|(state, check, answer)| ((state.to_owned(), check.to_owned()), answer.to_owned()));
+    setup.until(|status| said(status) == expected).await;
+    while engines[0].checks() < 10 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // One for checks and one for readings, whose page is not there.
+    assert!(engines[0].connections() <= 3, "{}", engines[0].connections());
+    closes.abort();
+}
+
+#[tokio::test]
 async fn a_reload_turns_checks_off_and_on() {
     let engine = engine(vec![Behaviour::ok()]);
     engine.health(500);
     let config = one_model(&[&engine]);
     let setup = Setup::start(&resilient(CHECKS, &config));
     setup.until(|status| states(status)[0] == "out").await;
-    setup.replace("router.yaml", &resilient(BREAKER, &config));
+    setup
+        .replace("router.yaml", &resilient(&CHECKS.replace("failures: 2", "failures: 0"), &config));
     setup.until(|status| states(status)[0] == "in").await;
     assert_eq!(healths(&setup.status().await, "check")[0], "off");
     let asked = engine.checks();
@@ -320,7 +361,9 @@ async fn metrics_that_cannot_be_used_are_said_and_never_read_as_zero() {
     let engine = engine(vec![Behaviour::ok()]);
     let setup = Setup::start(&resilient(BREAKER, &one_model(&[&engine])));
     let good = "vllm:num_requests_running 3\nvllm:num_requests_waiting 1\n";
-    let bad: [(&[u8], &str); 5] = [
+    let long = b"a 1\n".repeat((4 << 20) / 4 + 1);
+    let bad: [(&[u8], &str); 6] = [
+        (&long, "the page is too long"),
         (b"", "the answer was 404"),
         (b"<html></html>\n", "no engine's load is on the page"),
         (b"\x00\xff\xfe\n\x80", "no engine's load is on the page"),
@@ -360,7 +403,10 @@ async fn a_change_is_one_line_of_the_log_and_not_one_a_check_or_a_reading() {
     let lines = process.lines_until("metrics cannot be used");
     assert!(!lines.iter().any(|line| line.contains("WARN")), "{lines:?}");
     engine.health(500);
-    let mut lines = process.lines_until("endpoint is out");
+    let mut lines = process.lines_until(
+        "endpoint is out model=\"chat\" endpoint=\"e0\" why=\"checks\" \
+         check=\"the answer was 500\"",
+    );
     // Dozens of readings and checks later nothing more was said.
     tokio::time::sleep(Duration::from_millis(700)).await;
     engine.metrics(good);

@@ -183,6 +183,39 @@ async fn an_answer_is_not_lost_behind_a_body_that_nobody_reads() {
 }
 
 #[tokio::test]
+async fn a_body_that_drips_is_cut_at_the_total_limit() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let setup = Setup::start(&one_model(&[&engine]).replace("totalMs: 20000", "totalMs: 1500"));
+    let head = format!("POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{{");
+    let took = drip(connect(&setup, head.as_bytes()).await, b" ").await;
+    assert!(took > Duration::from_secs(1) && took < Duration::from_secs(4), "{took:?}");
+    setup.at_rest().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_ends_its_connection() {
+    let engine = engine(vec![Behaviour::DieAfter(2)]);
+    let setup = Setup::start(&one_model(&[&engine]));
+    let mut socket = connect(&setup, &kept(true, "")).await;
+    let text = rest(&mut socket).await;
+    assert!(text.contains("event: error"), "{text}");
+}
+
+#[tokio::test]
+async fn of_connections_far_beyond_the_limit_nobody_is_told() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let limits = "headerMs: 8000, connections: 1";
+    let setup = Setup::start(&one_model(&[&engine]).replace("headerMs: 1000", limits));
+    let mut held = Vec::new();
+    for _ in 0..=256 {
+        held.push(connect(&setup, b"").await);
+    }
+    let begun = Instant::now();
+    assert_eq!(rest(&mut connect(&setup, b"").await).await, "");
+    assert!(begun.elapsed() < Duration::from_secs(5), "it was let in");
+}
+
+#[tokio::test]
 async fn a_client_that_shuts_its_sending_side_has_left() {
     let engine = engine(vec![Behaviour::Hang]);
     let setup = Setup::start(&one_model(&[&engine]));
@@ -211,6 +244,7 @@ async fn connections_beyond_the_limit_are_told_so() {
     let reply = setup.ask().await;
     assert_eq!((reply.status, error_code(&reply).as_str()), (503, "too_many_connections"));
     assert_eq!(reply.header("retry-after"), Some("1"));
+    assert!(reply.header("x-request-id").is_some());
     assert_eq!(engine.received().len(), 3);
     assert_eq!(setup.metric("llmd_router_connections_refused_total").await, 1.0);
     held.pop();

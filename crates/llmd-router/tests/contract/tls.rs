@@ -422,6 +422,20 @@ async fn a_static_endpoint_may_have_settings_of_its_own() {
 }
 
 #[tokio::test]
+async fn other_settings_for_engines_are_taken_over_while_it_runs() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let authority = Authority::new();
+    let folder = folder();
+    std::fs::write(folder.path().join("ca.crt"), authority.0.pem()).unwrap();
+    let secure = Secure::before(&engine, server(&authority.pair("x.test", 2100), None)).await;
+    let setup = Setup::start_in(folder, &secure.config(&engine, "{caFile: ca.crt}"));
+    assert_eq!(setup.ask().await.status, 502);
+    let named = secure.config(&engine, "{caFile: ca.crt, serverName: x.test}");
+    setup.replace("router.yaml", &named);
+    eventually("the name", async || setup.ask().await.status == 200).await;
+}
+
+#[tokio::test]
 async fn another_authority_of_engines_is_taken_over_while_it_runs() {
     let engine = engine(vec![Behaviour::ok()]);
     let (old, new) = (Authority::new(), Authority::new());

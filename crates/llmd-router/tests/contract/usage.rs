@@ -108,7 +108,7 @@ async fn the_usage_of_every_api_is_counted() {
     for (path, answer, expected) in [
         (
             "/v1/embeddings",
-            json(r#"{"usage":{"prompt_tokens":9,"completion_tokens":0}}"#),
+            json(r#"{"usage":{"prompt_tokens":9,"completion_tokens":3}}"#),
             (9.0, 0.0),
         ),
         ("/v1/responses", json(r#"{"usage":{"input_tokens":9,"output_tokens":4}}"#), (9.0, 4.0)),

@@ -385,6 +385,17 @@ fn one_that_left_and_returned_is_as_new_whatever_was_known_of_it() {
 }
 
 #[test]
+fn a_request_that_was_given_up_holds_no_number() {
+    for named in [None, Some(EndpointIndex(0))] {
+        let mut world = pool_of(1, Resilience::default());
+        let id = world.try_arrive(&ask(100, 10), named).unwrap().request;
+        assert!(world.failed(id, RetryCause::Lost).is_err());
+        world.step(Event::EndpointDown(EndpointIndex(0)));
+        assert_eq!(world.up("other", "v0", Some(round())).0, 0, "{named:?}");
+    }
+}
+
+#[test]
 fn rules_that_are_turned_off_let_go_of_whom_they_held() {
     let off = |rules: Resilience| move || rules;
     let rows: [(Why, &dyn Fn() -> Resilience); 4] = [

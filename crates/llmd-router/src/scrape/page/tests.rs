@@ -73,6 +73,20 @@ fn of_two_names_for_one_thing_the_first_on_the_page_counts() {
 }
 
 #[test]
+fn of_ranks_that_copy_one_number_the_largest_counts() {
+    let ranks = |first, second| {
+        format!(
+            "sglang_num_running_reqs{{dp_rank=\"0\",tp_rank=\"0\"}} {first}\n\
+             sglang_num_running_reqs{{dp_rank=\"0\",tp_rank=\"1\"}} {second}\n\
+             sglang_num_running_reqs{{dp_rank=\"1\",tp_rank=\"0\"}} 4\n"
+        )
+    };
+    for (first, second) in [(1, 2), (2, 1)] {
+        assert_eq!(load(&ranks(first, second)).0, Some(6));
+    }
+}
+
+#[test]
 fn a_label_may_hold_anything() {
     let page = "vllm:num_requests_running{model_name=\"a b} 9\"} 3.0\n\
         vllm:num_requests_waiting{model_name=\"x{\"} 2.0 1395066363000\n\

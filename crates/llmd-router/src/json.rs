@@ -2,8 +2,9 @@
 //!
 //! Used by `body` and `include`. Nothing is built and nothing copied: a part is a place in the
 //! text. It takes linear time and a stack of [`MAX_DEPTH`] bits whatever the text is. What it
-//! takes for JSON is JSON (RFC 8259); the one thing it does not look into is whether `\u`
-//! escapes make sense in pairs, because that is for whoever reads the string to judge.
+//! takes for JSON is JSON (RFC 8259) but for one thing: of escapes in strings it only looks at
+//! which quotes they take away. Whether they make sense is for whoever reads the string to
+//! judge, and looking would take most of the time of a long body.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -176,36 +177,26 @@ impl<'a> Object<'a> {
 
     /// A string, quotes included.
     fn string(&mut self) -> Result<Range<usize>, Problem> {
-        let start = self.at;
-        self.at += 1;
+        let (start, inside) = (self.at, self.at + 1);
+        self.at = inside;
         loop {
-            self.at += plain(&self.text[self.at..]);
-            match self.peek() {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(start..self.at);
-                }
-                Some(b'\\') => self.escape()?,
-                Some(_) => return Err(self.problem("a control character in a string")),
-                None => return Err(self.problem("the text ends in a string")),
+            let quote = memchr::memchr(b'"', &self.text[self.at..]);
+            let end = quote.map_or(self.text.len(), |quote| self.at + quote);
+            // The quote itself is escaped behind an odd number of backslashes.
+            let before = self.text[inside..end].iter().rev();
+            let escaped = before.take_while(|byte| **byte == b'\\').count() % 2 == 1;
+            if quote.is_some() && escaped {
+                self.at = end + 1;
+                continue;
             }
+            if let Some(control) = control(&self.text[inside..end]) {
+                self.at = inside + control;
+                return Err(self.problem("a control character in a string"));
+            }
+            self.at = end;
+            self.expect(b'"', "the text ends in a string")?;
+            return Ok(start..self.at);
         }
-    }
-
-    fn escape(&mut self) -> Result<(), Problem> {
-        let length = match self.text.get(self.at + 1) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
-            Some(b'u') => {
-                let digits = self.text.get(self.at + 2..self.at + 6);
-                if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
-                    return Err(self.problem("`\\u` without four hexadecimal digits"));
-                }
-                6
-            }
-            _ => return Err(self.problem("an escape that JSON does not know")),
-        };
-        self.at += length;
-        Ok(())
     }
 
     fn number(&mut self) -> Result<(), Problem> {
@@ -307,18 +298,11 @@ fn note<T>(
     }
 }
 
-/// Bytes at the start that stand for themselves in a string. Looked at in blocks: most of a
-/// body is text, and this is where most of its time goes. The block's bytes are joined as
-/// numbers: joined as truth values the compiler looks at one after the other.
-fn plain(bytes: &[u8]) -> usize {
-    fn special(byte: u8) -> u8 {
-        u8::from(byte < 0x20) | u8::from(byte == b'"') | u8::from(byte == b'\\')
-    }
-    let (blocks, _) = bytes.as_chunks::<32>();
-    let any = |block: &[u8; 32]| block.iter().fold(0, |any, byte| any | special(*byte)) != 0;
-    let whole = blocks.iter().position(any).unwrap_or(blocks.len()) * 32;
-    let rest = &bytes[whole..];
-    whole + rest.iter().position(|byte| special(*byte) != 0).unwrap_or(rest.len())
+/// The first control character. All bytes are looked at first, which the compiler does many at a
+/// time: joined as numbers, because as truth values it would look at one after the other.
+fn control(bytes: &[u8]) -> Option<usize> {
+    let any = bytes.iter().fold(0, |any, byte| any | u8::from(*byte < 0x20)) != 0;
+    if any { bytes.iter().position(|byte| *byte < 0x20) } else { None }
 }
 
 #[cfg(test)]

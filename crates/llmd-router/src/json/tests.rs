@@ -43,19 +43,31 @@ fn what_is_no_json_is_told_with_its_place() {
         ("{\"a\":[1,]}", 8),
         ("{\"a\":[1}}", 7),
         ("{\"a\":{\"b\":1]}", 11),
-        ("{\"a\":\"\\x\"}", 6),
-        ("{\"a\":\"\\u12g4\"}", 6),
+        ("{\"a\":\"x\\\"}", 10),
+        ("{\"a\":\"x\\\\\\\"}", 12),
+        ("{\"a\":\"\\\n\"}", 7),
         ("{\"a\":\"x\ny\"}", 7),
         ("{'a':1}", 1),
         ("{\"\\ud800\":1}", 1),
+        ("{\"\\x\":1}", 1),
     ] {
         assert_eq!(read(text.as_bytes()).map_err(|problem| problem.at), Err(at), "{text}");
     }
 }
 
 #[test]
-fn lone_surrogates_in_values_are_not_this_readers_business() {
-    assert!(read(br#"{"a":"\ud800"}"#).is_ok());
+fn what_escapes_in_values_mean_is_not_this_readers_business() {
+    for text in [r#"{"a":"\ud800"}"#, r#"{"a":"\x"}"#, r#"{"a":"\u12g4"}"#, r#"{"a":"\u"}"#] {
+        assert!(read(text.as_bytes()).is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn quotes_end_a_string_where_they_are_not_escaped() {
+    for backslashes in 0..9 {
+        let text = format!("{{\"a\":\"{}\",\"b\":1}}", "\\".repeat(backslashes));
+        assert_eq!(read(text.as_bytes()).is_ok(), backslashes % 2 == 0, "{text}");
+    }
 }
 
 #[test]
@@ -80,7 +92,8 @@ fn members_inside_a_value_are_found_but_not_inside_each_other() {
     assert_eq!(found, [&br#"{"x":1}"#[..], br#""\"x\":""#]);
 }
 
-/// Whatever is changed in a text, this reader and serde's agree on whether it is JSON.
+/// Whatever is changed in a text, this reader and serde's agree on whether it is JSON, but for
+/// escapes that mean nothing.
 #[test]
 fn it_agrees_with_serde_on_what_json_is() {
     let seeds = [
@@ -105,7 +118,13 @@ fn it_agrees_with_serde_on_what_json_is() {
         let theirs: Result<Box<serde_json::value::RawValue>, _> = serde_json::from_slice(&text);
         let object = super::super::body::instead_of_object(&text).is_none();
         let shown = String::from_utf8_lossy(&text);
-        assert_eq!(ours.is_ok(), object && theirs.is_ok(), "{shown}");
+        let escape = theirs.as_ref().err().is_some_and(|error| {
+            let error = error.to_string();
+            error.contains("escape") || error.contains("surrogate")
+        });
+        if !escape {
+            assert_eq!(ours.is_ok(), object && theirs.is_ok(), "{shown}");
+        }
         accepted += u32::from(ours.is_ok());
     }
     assert!(accepted > 5_000, "{accepted}");

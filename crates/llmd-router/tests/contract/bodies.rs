@@ -54,8 +54,9 @@ async fn what_is_the_engines_to_judge_goes_on_byte_for_byte() {
     let setup = Setup::start(&one_model(&[&engine]));
     let plain = body("chat", false);
     for (headers, body) in [
-        // A lone surrogate in a message.
+        // A lone surrogate in a message, and escapes that mean nothing.
         (vec![], r#"{"model":"chat","messages":[{"content":"\ud800 \uDFFF"}]}"#),
+        (vec![], r#"{"model":"chat","messages":[{"content":"\x \u12g4"}]}"#),
         (vec![], r#"{"model":"chat","messages":{"a":1,"a":2},"stream":"maybe","n":1e999}"#),
         (vec![], "\r\n\t {\"model\":\"chat\"} \n"),
         (vec!["content-encoding: identity"], &*plain),

@@ -116,8 +116,14 @@ impl Events {
         Passed { bytes: joined(&[passed.bytes, kept]), count: passed.count }
     }
 
+    /// What goes on before an error event, where the stream broke: what was held back whole, and
+    /// the end of an event whose begin has passed on, lest the error is read as a part of it.
+    pub(crate) fn cut(&mut self) -> Bytes {
+        if self.inside { Bytes::from_static(b"\n\n") } else { self.kept() }
+    }
+
     /// A whole event that was held back to see what comes behind it.
-    pub(crate) fn kept(&mut self) -> Bytes {
+    fn kept(&mut self) -> Bytes {
         self.hidden.as_mut().map(Hidden::rest).unwrap_or_default()
     }
 

@@ -254,7 +254,7 @@ impl Passing {
         let mut last = Bytes::new();
         if let Some(events) = &mut self.events {
             self.flight.usage = events.usage;
-            last = events.kept();
+            last = events.cut();
         }
         let status = failure.status().as_u16();
         // An answer that is not at its end when its time is over is no fault of the engine.

@@ -130,6 +130,24 @@ fn an_endless_line_is_not_held_for_ever() {
 }
 
 #[test]
+fn an_error_event_stands_apart_wherever_a_stream_is_cut() {
+    let long = |end: &str| Bytes::from(format!("data: {}{end}", "x".repeat(HELD_MAX)));
+    for (piece, before) in [
+        (Bytes::from("data: {}\n\n"), ""),
+        (Bytes::from("data: {}\n\ndata: {"), ""),
+        (long(""), "\n\n"),
+        (long("\n"), "\n\n"),
+        (long("\r\n"), "\n\n"),
+        (long("\n\n"), ""),
+        (long("\n\ndata: {"), ""),
+    ] {
+        let mut events = events("chat");
+        events.push(piece.clone());
+        assert_eq!(events.cut(), before, "behind {:?}", &piece[piece.len() - 9..]);
+    }
+}
+
+#[test]
 fn whole_events_are_not_copied() {
     let mut events = events("chat");
     let piece = Bytes::from("data: {}\n\ndata: {}\n\n");

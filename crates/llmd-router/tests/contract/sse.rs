@@ -80,6 +80,17 @@ async fn a_very_large_event_passes() {
 }
 
 #[tokio::test]
+async fn a_very_large_event_that_breaks_off_is_ended_before_the_error() {
+    let events = format!("data: {{}}\n\ndata: {{\"a\":\"{}", "x".repeat(3 << 20));
+    let engine = engine(vec![raw(EVENTS, events.as_bytes())]);
+    let setup = Setup::start(&one_model(&[&engine]));
+    let text = setup.ask_stream().await.text();
+    let behind = text.strip_prefix(&events).expect("what came passes");
+    assert!(behind.starts_with("\n\nevent: error\ndata: {\"error\""), "{behind}");
+    setup.at_rest().await;
+}
+
+#[tokio::test]
 async fn chunks_with_extensions_and_trailers_pass_without_them() {
     let chunked = "content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\
                    trailer: x-checksum";

@@ -16,6 +16,8 @@ const BEGIN: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const OVER: Duration = Duration::from_secs(30);
 /// What the router may hold more than before, all floods together.
 const MEMORY: u64 = 48 << 20;
+/// Between two hundred frames: a flood, and one that leaves the processors to other tests.
+const PACE: Duration = Duration::from_millis(20);
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -86,7 +88,7 @@ const FLOODS: &[(&str, Turn)] = &[
     }),
 ];
 
-/// Sends it as fast as it is taken until the connection ends; a deaf client reads nothing.
+/// Sends it until the connection ends; a deaf client reads nothing.
 async fn flood(data: SocketAddr, turn: Turn, deaf: bool) {
     let mut socket = TcpStream::connect(data).await.unwrap();
     socket.write_all(BEGIN).await.unwrap();
@@ -99,11 +101,12 @@ async fn flood(data: SocketAddr, turn: Turn, deaf: bool) {
     });
     let mut number = 0;
     loop {
-        let turns: Vec<u8> = (number..number + 100).flat_map(turn).collect();
-        number += 100;
+        let turns: Vec<u8> = (number..number + 200).flat_map(turn).collect();
+        number += 200;
         if writer.write_all(&turns).await.is_err() {
             break;
         }
+        tokio::time::sleep(PACE).await;
     }
     let _ = reading.await.unwrap().read(&mut [0]).await;
 }

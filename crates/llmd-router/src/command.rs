@@ -35,6 +35,12 @@ struct Arguments {
 
 /// Runs a router until a signal ends it; `arguments` are those behind the program's name.
 pub fn router_main(arguments: Vec<OsString>) -> i32 {
+    let code = run(arguments);
+    log::end();
+    code
+}
+
+fn run(arguments: Vec<OsString>) -> i32 {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {

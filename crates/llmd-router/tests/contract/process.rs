@@ -2,13 +2,14 @@
 
 use crate::support::{CHAT, KEY, body, engine, one_model};
 use llmd_testkit::{Behaviour, Client};
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) struct Process {
     child: Child,
@@ -23,6 +24,10 @@ impl Process {
 
     /// With more files in its folder.
     pub(crate) fn start_with(config: &str, format: &str, files: impl Fn(&Path)) -> Self {
+        Self::launch(config, format, files, Stdio::piped())
+    }
+
+    fn launch(config: &str, format: &str, files: impl Fn(&Path), log: Stdio) -> Self {
         let folder = tempfile::tempdir().unwrap();
         files(folder.path());
         let file = folder.path().join("router.yaml");
@@ -32,16 +37,17 @@ impl Process {
             .args(["--log", format, "--config"])
             .arg(&file)
             .env_remove("LLMD_LOG")
-            .stderr(Stdio::piped())
+            .stderr(log)
             .spawn()
             .unwrap();
         let (sender, lines) = channel();
-        let log = BufReader::new(child.stderr.take().unwrap());
-        std::thread::spawn(move || {
-            for line in log.lines().map_while(Result::ok) {
-                let _ = sender.send(line);
-            }
-        });
+        if let Some(log) = child.stderr.take() {
+            std::thread::spawn(move || {
+                for line in BufReader::new(log).lines().map_while(Result::ok) {
+                    let _ = sender.send(line);
+                }
+            });
+        }
         Self { child, lines: Mutex::new(lines), folder }
     }
 
@@ -148,4 +154,46 @@ async fn the_log_names_the_endpoint_that_failed_last() {
     assert_eq!(client.reply().await.unwrap().status, 502);
     let line = process.line("request failed");
     assert!(line.contains("endpoint=\"e0\""), "{line}");
+}
+
+/// For a process that should not wait for anything.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What a pipe holds, on Linux, before its writer has to wait.
+const PIPE: usize = 64 << 10;
+
+#[tokio::test]
+async fn a_log_that_takes_no_line_stops_nothing() {
+    let (unread, mut stuck) = std::io::pipe().unwrap();
+    stuck.write_all(&vec![b'.'; PIPE]).unwrap();
+    let (gone, broken) = std::io::pipe().unwrap();
+    drop(gone);
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let logs = [
+        ("nobody reads", Stdio::from(stuck)),
+        ("the reader is gone", Stdio::from(broken)),
+        ("the disk is full", Stdio::from(full)),
+    ];
+    for (what, log) in logs {
+        let engine = engine(vec![Behaviour::Status(500)]);
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let config =
+            one_model(&[&engine]).replace("data: \"127.0.0.1:0\"", &format!("data: \"{free}\""));
+        assert!(config.contains(&free.to_string()), "{config}");
+        let mut process = Process::launch(&config, "text", |_| {}, log);
+        let body = body("chat", false);
+        let begun = Instant::now();
+        let client = loop {
+            match Client::post(free, CHAT, &[], body.as_bytes()).await {
+                Ok(client) => break client,
+                Err(error) => assert!(begun.elapsed() < PATIENCE, "{what}: {error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        let reply = tokio::time::timeout(PATIENCE, client.reply()).await.expect(what);
+        assert_eq!(reply.unwrap().status, 500, "{what}");
+        process.signal("-TERM");
+        let ended = tokio::time::timeout(PATIENCE, process.ended()).await;
+        assert_eq!(ended.expect(what), Some(0), "{what}");
+    }
+    drop(unread);
 }

@@ -13,6 +13,7 @@ from llmd_ctl.apply.changes import Change, compare
 from llmd_ctl.apply.events import (
     DocumentSetAside,
     EndpointAnswered,
+    EndpointSilent,
     Listen,
     ModelAnswered,
     NothingChanged,
@@ -149,6 +150,7 @@ def _desire(work: Applying) -> tuple[int, tuple[Change, ...]]:
 def _wait(work: Applying, revision: int, baseline: Baseline, deadline: float) -> Observed:
     """Until all of the revision runs and answers; a failure that won't pass ends it early."""
     clock = work.machine.clock
+    told: dict[str, str] = {}
     while True:
         observed = work.supervisor.seen_now()
         if observed is not None and observed.revision == revision:
@@ -156,7 +158,7 @@ def _wait(work: Applying, revision: int, baseline: Baseline, deadline: float) ->
             if problems:
                 raise ApplyFailed(problems)
             if observed.converged:
-                missing = _prove(work, observed)
+                missing = _prove(work, observed, told)
                 if not missing:
                     return observed
                 if clock.monotonic() >= deadline:
@@ -167,8 +169,11 @@ def _wait(work: Applying, revision: int, baseline: Baseline, deadline: float) ->
         clock.sleep(POLL_SECONDS)
 
 
-def _prove(work: Applying, observed: Observed) -> dict[str, str]:
-    """Ask every endpoint, then every model, for one token; what doesn't answer, with reasons."""
+def _prove(work: Applying, observed: Observed, told: dict[str, str]) -> dict[str, str]:
+    """Ask every endpoint, then every model, for one token; what doesn't answer, with reasons.
+
+    `told` holds what was said of each endpoint, over all rounds: nothing is said twice.
+    """
     if observed.router is None:
         return {"router": "has no address"}
     waiting = dict(_endpoints(work))
@@ -182,12 +187,24 @@ def _prove(work: Applying, observed: Observed) -> dict[str, str]:
             reasons[endpoint] = answer.reason
             if answer.ok:
                 del waiting[endpoint]
-                work.listen(EndpointAnswered(served, endpoint, answer.latency_ms, answer.simulated))
+                event = EndpointAnswered(served, endpoint, answer.latency_ms, answer.simulated)
+                _tell_once(work, told, event, "")
         if waiting and clock.monotonic() >= deadline:
+            for endpoint, served in waiting.items():
+                silent = EndpointSilent(served, endpoint, reasons[endpoint])
+                _tell_once(work, told, silent, silent.reason)
             return {endpoint: reasons[endpoint] for endpoint in waiting}
         if waiting:
             clock.sleep(POLL_SECONDS)
     return _prove_models(work, observed.router.url)
+
+
+def _tell_once(
+    work: Applying, told: dict[str, str], event: EndpointAnswered | EndpointSilent, reason: str
+) -> None:
+    if told.get(event.endpoint) != reason:
+        told[event.endpoint] = reason
+        work.listen(event)
 
 
 def _prove_models(work: Applying, url: str) -> dict[str, str]:

@@ -62,6 +62,15 @@ class EndpointAnswered:
 
 
 @dataclass(frozen=True)
+class EndpointSilent:
+    """An endpoint gives no answer through the router yet, and is asked on."""
+
+    model: str
+    endpoint: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class ModelAnswered:
     """The model answered on the data port, as users ask for it."""
 
@@ -77,6 +86,7 @@ ApplyEvent = (
     | ControllerStarted
     | StateMoved
     | EndpointAnswered
+    | EndpointSilent
     | ModelAnswered
 )
 Listen = Callable[[ApplyEvent], None]

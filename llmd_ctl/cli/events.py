@@ -34,6 +34,8 @@ def describe(event: ApplyEvent, progress: Progress) -> None:
         case events.EndpointAnswered(_, endpoint, latency_ms, simulated):
             said = " (simulated)" if simulated else ""
             progress.done(f"{endpoint} answers through the router in {latency_ms:.0f} ms{said}")
+        case events.EndpointSilent(_, endpoint, reason):
+            progress.done(f"{endpoint} gives no answer through the router yet: {reason}")
         case events.ModelAnswered(model, latency_ms, _):
             progress.done(f"model {model} answers in {latency_ms:.0f} ms")
 

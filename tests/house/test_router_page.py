@@ -2,6 +2,9 @@
 
 import ast
 import re
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,13 @@ def table(page: str, first: str) -> Rows:
     assert found, f"no table of {first}"
     lines = found[1].splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def example(page: str) -> str:
+    """The router.yaml that shows all keys."""
+    found = re.search(r"^    version: .*\n(?:    .*\n)+", page, re.MULTILINE)
+    assert found, "no example"
+    return textwrap.dedent(found[0])
 
 
 def quoted(text: str) -> list[str]:
@@ -96,6 +106,28 @@ def test_all_numbers_of_the_process_are_told(page: str, code: dict[str, str]) ->
 def test_all_settings_have_the_defaults_of_the_code(page: str, code: dict[str, str]) -> None:
     told = {quoted(key)[0]: literal(value) for key, value, _ in table(page, "key")}
     assert told == settings(code)
+
+
+def test_the_example_has_every_key_of_a_router_and_of_its_models(
+    page: str, code: dict[str, str]
+) -> None:
+    bodies = dict(STRUCT.findall(code["config.rs"]))
+    structs = ["Config", "Listen", "Traces", "Model", "Variant", "StaticEndpoint"]
+    fields = {
+        camel(name)
+        for struct in structs
+        for name in re.findall(r"^    pub (\w+):", bodies[struct], re.MULTILINE)
+    }
+    told = set(re.findall(r"(\w+):(?= |$)", example(page), re.MULTILINE))
+    assert fields - told == {"facts", "adminTls"}
+
+
+def test_the_router_takes_the_example(page: str, tmp_path: Path) -> None:
+    file = tmp_path / "router.yaml"
+    file.write_text(example(page))
+    argv = [sys.executable, "-m", "llmd_ctl.router", "--config", str(file), "--check"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_all_errors_are_told(page: str, code: dict[str, str]) -> None:

@@ -15,6 +15,7 @@ from llmd_ctl.apply.events import (
     ControllerStarted,
     DocumentSetAside,
     EndpointAnswered,
+    EndpointSilent,
     ModelAnswered,
     NothingChanged,
     RevisionDesired,
@@ -107,6 +108,29 @@ def test_apply_returns_only_when_every_endpoint_and_model_answers_through_the_ro
         apply_plan(
             ONE, world.folder(machine), machine, PYTHON, lambda _e: None, timeout_seconds=5.0
         )
+
+
+def test_an_endpoint_that_stays_silent_is_told_with_its_reason_and_nothing_is_told_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    machine = world.machine(world.actor())
+    two = plan(model("chat", variant("a"), variant("b")))
+    first: list[str] = []
+
+    def probe(_url: str, _key: str, _model: str, endpoint: str) -> Answer:
+        if endpoint in first or not first:
+            first[:] = [endpoint]
+            return Answer(ok=True, reason="")
+        return Answer(ok=False, reason="no route")
+
+    monkeypatch.setattr(machine.network, "probe", probe)
+    events: list[ApplyEvent] = []
+    with pytest.raises(ApplyFailed, match="no route"):
+        apply_plan(two, world.folder(machine), machine, PYTHON, events.append, timeout_seconds=60.0)
+    told = [e for e in events if isinstance(e, EndpointAnswered | EndpointSilent)]
+    assert [type(event) for event in told] == [EndpointAnswered, EndpointSilent]
+    assert [e.reason for e in told if isinstance(e, EndpointSilent)] == ["no route"]
 
 
 def test_a_port_that_asks_for_certificates_is_greeted_and_its_models_are_asked_past_it(

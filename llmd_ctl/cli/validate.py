@@ -68,4 +68,5 @@ def _write(
     if form is ReportFormat.text:
         for fleet in fleets if not any(p.severity == "error" for p in problems) else ():
             models = len(fleet["models"])
-            output.data(f"{fleet['file']}: fleet {fleet['name']} is valid ({models} models)")
+            counted = f"{models} model{'' if models == 1 else 's'}"
+            output.data(f"{fleet['file']}: fleet {fleet['name']} is valid ({counted})")

@@ -113,7 +113,8 @@ pub struct Limits {
     /// For a client to send another request on its connection.
     pub keep_alive_ms: u64,
     /// Client connections at a time, at most half as many as the process may have files open
-    /// (each may need one more to an endpoint). What comes beyond is answered 503.
+    /// (each may need one more to an endpoint) beyond some that are kept for other uses. What
+    /// comes beyond is answered 503.
     pub connections: u64,
     /// To connect to an endpoint.
     pub connect_ms: u64,

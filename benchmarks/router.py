@@ -3,8 +3,8 @@
 `python -m benchmarks.router [--quick] [--only NAME,…] [--workloads NAME,…] [--profile FOLDER]`, or
 `--soak REQUESTS` for our router's memory over a long run. Called by `make bench` and `make soak`;
 `ci/peers` makes the peers before. Prints the tables; a whole run also writes them to router.md
-beside itself and the raw runs to router.json. The subject has one processor, engines and load
-have the other.
+beside itself and the raw runs to router.json (`--record` names another place). The subject has one
+processor, engines and load have the other.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--router", type=Path, action="append", default=[], help="another build, beside ours"
     )
+    parser.add_argument("--record", type=Path, help="where tables and raw runs go, without suffix")
     parser.add_argument("--profile", type=Path, help="a folder for profiles of our router")
     return parser.parse_args()
 
@@ -149,10 +150,11 @@ def main() -> None:
         resting = at_rest(asked, wanted, bench)
     text = report.text(runs, wanted, absent, effort, resting)
     print(text)
-    if not (asked.only or asked.workloads or asked.quick):
-        Path(__file__).with_suffix(".md").write_text(text)
+    whole = not (asked.only or asked.workloads or asked.quick)
+    if record := asked.record or (Path(__file__).with_suffix("") if whole else None):
+        record.with_suffix(".md").write_text(text)
         raw = {"rounds": runs, "at rest": resting}
-        Path(__file__).with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
+        record.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
     sys.exit(1 if table.problems(runs) else 0)
 
 

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 const BEGIN: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// A flood must be over by then: the limit for heads is 1 s, a goodbye takes 5 s at most, and
 /// other tests want the processors too.
-const OVER: Duration = Duration::from_secs(30);
+const OVER: Duration = Duration::from_secs(45);
 /// What the router may hold more than before, all floods together.
 const MEMORY: u64 = 48 << 20;
 /// Between two hundred frames: a flood, and one that leaves the processors to other tests.

@@ -455,9 +455,9 @@ impl EndpointFamilies {
 }
 
 impl EndpointFamilies {
-    /// Counted by the scheduler; a reason that never came has no series.
+    /// Counted by the scheduler, from zero: the first of a kind is a change, too.
     fn set_ejections(&self, label: &EndpointLabel, counts: &[u64; Why::ALL.len()]) {
-        for (why, count) in Why::ALL.iter().zip(counts).filter(|(_, count)| **count > 0) {
+        for (why, count) in Why::ALL.iter().zip(counts) {
             let EndpointLabel { model, endpoint, variant } = label.clone();
             let label = EjectionLabel { model, endpoint, variant, reason: why.name() };
             self.ejections.get_or_create(&label).inner().store(*count, Relaxed);

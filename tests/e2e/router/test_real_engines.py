@@ -90,9 +90,8 @@ def test_nothing_is_lost(site: Site, setting: tuple[str, bool], tmp_path: Path) 
         load.phase = "killed"
         kill_under_load(site, site.engines[0], WHOLE + 1)
         load.carry_on("killed", count)
-        if not watched:
-            assert site.metric("llmd_router_retries_total") > 0
-        else:
+        retried = site.metric("llmd_router_retries_total")
+        if watched:
             site.states[site.engines[0].name] = "starting"
         site.engines[0].start()  # while it starts, the other carries all
         codes = []
@@ -112,7 +111,9 @@ def test_nothing_is_lost(site: Site, setting: tuple[str, bool], tmp_path: Path) 
     failed = [line for line in lines if line.ended != "done"]
     broken = [line for line in failed if line.ended == "error-event"]
     assert [line for line in failed if line not in broken] == [], "lost, or ended silently"
-    assert {line.phase for line in broken} == {"killed"}, "broken elsewhere, or nothing was killed"
+    assert {line.phase for line in broken} <= {"killed"}, "broken by something else"
+    # A stream that had not begun is mended as well: which it was is chance.
+    assert broken or retried > 0, "nothing was there when the engine was killed"
     assert all(line.stream for line in broken)
     assert codes == [0, 0], "a router cut requests"
     assert {line.router for line in lines if line.phase == "end"} == {0, 1}

@@ -13,6 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.e2e.cli.command import document, run
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 FLEET = """\
@@ -84,16 +86,11 @@ def routed(folder: Path, model: Path, url: str) -> Iterator[dict[str, str]]:
     """A router in front of that engine; its URLs."""
     file = folder / "fleet.yaml"
     file.write_text(FLEET.format(model=model, url=url))
-    command = [sys.executable, "-m", "llmd_ctl"]
-    done = subprocess.run(
-        [*command, "apply", str(file), "--output", "json"],
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
     try:
-        assert done.returncode == 0, done.stderr
-        yield json.loads(done.stdout)["router"]
+        urls: dict[str, str] = document("apply", file, seconds=300)["router"]
+        yield urls
     finally:
-        subprocess.run([*command, "delete", str(file), "--yes"], check=True, capture_output=True)
+        run("delete", file, "--yes")
 
 
 def stream(url: str, name: str, model: str, **more: Any) -> str:

@@ -19,6 +19,8 @@ import httpx
 import pytest
 
 from ci import dashboard
+from tests.e2e.cli.command import document, run
+from tests.e2e.telemetry.prometheus import scraping
 
 FLEET = """\
 apiVersion: fleet.llmd-ctl.dev/v1alpha1
@@ -54,11 +56,11 @@ class Prometheus:
         for name, value in VARIABLES.items():
             query = query.replace(name, value)
         answer = httpx.get(f"{self.url}/query", params={"query": query}, timeout=20)
-        document = answer.json()
-        assert document["status"] == "success", f"{query}: {document.get('error')}"
-        assert not document.get("warnings"), f"{query}: {document['warnings']}"
-        assert not document.get("infos"), f"{query}: {document['infos']}"
-        found: list[Json] = document["data"]["result"]
+        told = answer.json()
+        assert told["status"] == "success", f"{query}: {told.get('error')}"
+        assert not told.get("warnings"), f"{query}: {told['warnings']}"
+        assert not told.get("infos"), f"{query}: {told['infos']}"
+        found: list[Json] = told["data"]["result"]
         return found
 
     def is_up(self) -> bool:
@@ -74,13 +76,11 @@ def fleet(tmp_path: Path, state_home: Path) -> Iterator[Json]:
     """An applied simulated fleet; its router's URLs."""
     file = tmp_path / "fleet.yaml"
     file.write_text(FLEET)
-    argv = [*COMMAND, "apply", str(file), "--simulate", "--output", "json"]
     try:
-        done = subprocess.run(argv, check=True, capture_output=True, text=True)
-        router: Json = json.loads(done.stdout)["router"]
+        router: Json = document("apply", file, "--simulate")["router"]
         yield router
     finally:
-        subprocess.run([*COMMAND, "delete", str(file), "--yes"], check=True, capture_output=True)
+        run("delete", file, "--yes")
 
 
 @pytest.fixture
@@ -88,27 +88,13 @@ def prometheus(
     fleet: Json, prometheus_bin: Path, tmp_path: Path, free_port: int
 ) -> Iterator[Prometheus]:
     """A Prometheus that reads the router once a second."""
-    config = tmp_path / "prometheus.yml"
-    target = fleet["adminUrl"].removeprefix("http://")
-    config.write_text(
-        "global: {scrape_interval: 1s}\n"
-        f"scrape_configs: [{{job_name: router, static_configs: [{{targets: ['{target}']}}]}}]\n"
-    )
-    process = subprocess.Popen(
-        [str(prometheus_bin / "prometheus"), f"--config.file={config}",
-         f"--storage.tsdb.path={tmp_path / 'tsdb'}", f"--web.listen-address=127.0.0.1:{free_port}"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
     made = Prometheus(free_port)
-    try:
+    with scraping(prometheus_bin, fleet["adminUrl"], tmp_path, free_port):
         deadline = time.monotonic() + WAIT_SECONDS
         while not made.is_up():
             assert time.monotonic() < deadline
             time.sleep(0.2)
         yield made
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
 
 
 @pytest.fixture
@@ -133,19 +119,19 @@ def loaded(fleet: Json, prometheus: Prometheus, state_home: Path) -> Iterator[Pr
 
 def dashboard_queries() -> dict[str, str]:
     """What the file asks: each expression with the title of its graph."""
-    document = json.loads(dashboard.FILE.read_text())
+    page = json.loads(dashboard.FILE.read_text())
     return {
         target["expr"]: panel["title"]
-        for panel in document["panels"]
+        for panel in page["panels"]
         for target in panel.get("targets", ())
     }
 
 
 def choices() -> dict[str, str]:
     """The variables that are values of a label: the label, by a query for what has it."""
-    document = json.loads(dashboard.FILE.read_text())
+    page = json.loads(dashboard.FILE.read_text())
     found = {}
-    for choice in document["templating"]["list"]:
+    for choice in page["templating"]["list"]:
         if choice["type"] == "query":
             asked = re.fullmatch(r"label_values\((.+), (\w+)\)", choice["definition"])
             assert asked, choice["definition"]

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.e2e.cli.command import document, run
+from tests.e2e.telemetry.prometheus import scraping
 
 FLEET = """\
 apiVersion: fleet.llmd-ctl.dev/v1alpha1
@@ -55,24 +56,10 @@ def test_promtool_finds_nothing_wrong(router: dict[str, Any], prometheus_bin: Pa
 def test_prometheus_scrapes_the_router(
     router: dict[str, Any], prometheus_bin: Path, tmp_path: Path, free_port: int
 ) -> None:
-    config = tmp_path / "prometheus.yml"
-    target = router["adminUrl"].removeprefix("http://")
-    config.write_text(
-        "global: {scrape_interval: 1s}\n"
-        f"scrape_configs: [{{job_name: router, static_configs: [{{targets: ['{target}']}}]}}]\n"
-    )
-    process = subprocess.Popen(
-        [str(prometheus_bin / "prometheus"), f"--config.file={config}",
-         f"--storage.tsdb.path={tmp_path / 'tsdb'}", f"--web.listen-address=127.0.0.1:{free_port}"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
+    with scraping(prometheus_bin, router["adminUrl"], tmp_path, free_port):
         assert wait_for(free_port, "up{job='router'}") == 1
         assert wait_for(free_port, "sum(llmd_router_requests_total{model='chat'})") > 0
         assert wait_for(free_port, "sum(llmd_router_open_requests)") == 0
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
 
 
 def wait_for(port: int, query: str) -> float:

@@ -68,13 +68,14 @@ def catalog_for(loaded: LoadedFleet) -> Catalog:
     return Catalog.load([loaded.resolve(path) for path in loaded.fleet.spec.profiles])
 
 
-def make_plan(loaded: LoadedFleet, simulate: float | None) -> Plan:
+def make_plan(loaded: LoadedFleet, simulate: float | None, *, rehearsal: bool = False) -> Plan:
     """Plan a fleet for this machine. Raises `SpecInvalid` or `DoesNotFit`."""
     from llmd_ctl.cli.observe import observe
     from llmd_ctl.plan.planner import plan
 
     catalog = catalog_for(loaded)
-    return plan(loaded, catalog, observe(loaded, catalog, devices=simulate is None), simulate)
+    seen = observe(loaded, catalog, devices=simulate is None)
+    return plan(loaded, catalog, seen, simulate, rehearsal=rehearsal)
 
 
 def read_plan_file(source: str) -> Plan | None:

@@ -45,7 +45,7 @@ def _check(loaded: LoadedFleet) -> tuple[list[Problem], int]:
     from llmd_ctl.errors import LlmdError
 
     try:
-        return list(make_plan(loaded, 1.0).warnings), 0
+        return list(make_plan(loaded, 1.0, rehearsal=True).warnings), 0
     except LlmdError as error:
         return list(error.problems), error.exit_code
 

@@ -31,16 +31,25 @@ from llmd_ctl.spec.loader import LoadedFleet
 GRPC_PORT = ":4317"
 
 
-def plan(loaded: LoadedFleet, catalog: Catalog, observed: Observed, simulate: float | None) -> Plan:
+def plan(
+    loaded: LoadedFleet,
+    catalog: Catalog,
+    observed: Observed,
+    simulate: float | None,
+    *,
+    rehearsal: bool = False,
+) -> Plan:
     """Plan a fleet; `simulate` is the speed of simulated engines, None runs real ones.
 
+    A `rehearsal` simulates only to check what the file says: what simulated engines lack is no
+    fault of it.
     Raises `SpecInvalid` when words of the file are wrong, `DoesNotFit` when it cannot work; either
     carries every problem.
     """
     report = Report(loaded)
     fleet = loaded.fleet
     stock = Stock(fleet.spec, catalog, observed, report)
-    scene = Scene(loaded, catalog, observed, stock, report, simulate)
+    scene = Scene(loaded, catalog, observed, stock, report, simulate, rehearsal)
     placed: list[Placed] = []
     models = tuple(
         _model(scene, index, model, placed) for index, model in enumerate(fleet.spec.models)

@@ -29,6 +29,7 @@ class Scene:
     stock: Stock
     report: Report
     simulate: float | None
+    rehearsal: bool = False  # nothing runs by this plan: only what the file itself says counts
 
     @property
     def spec(self) -> spec.FleetSpec:

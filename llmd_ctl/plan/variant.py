@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from llmd_ctl import perf
+from llmd_ctl.plan.apis import offered
 from llmd_ctl.plan.command import command_of, environment_of
 from llmd_ctl.plan.engines import DEFAULT, Chosen, choose, reference, simulated
 from llmd_ctl.plan.measure import check_promises, measure
@@ -165,8 +166,8 @@ class VariantPlanner:
         if measured is None:
             return None
         facts, capacity, notes = measured
+        title = f"{self.model.name}/{variant.name}"
         if self.slo is not None:
-            title = f"{self.model.name}/{variant.name}"
             check_promises(self.scene.report, title, capacity, self.slo, self.path)
         settings = ready.settings
         settings.decide("tensor", split.tensor)
@@ -205,7 +206,7 @@ class VariantPlanner:
             fit=sized.fit,
             capacity=capacity,
             facts=facts.to_json(),
-            apis=variant.offers,
+            apis=offered(self.scene, ready, title),
             price_per_hour=None if price is None else price * variant.replicas,
             reasons=(*self._why(ready, sized, capacity), price_from, *notes),
             ruled_out=sized.ruled_out,

@@ -75,6 +75,7 @@ class EngineSpec:
     auto_dtype: Mapping[number.Dtype, number.Dtype] = field(
         default_factory=dict
     )  # what "auto" makes
+    apis: tuple[str, ...] = ()  # all that it speaks, in the words of a fleet; none said: not known
     stands_for: str | None = None  # simulated: the engine whose place on an accelerator it takes
     weights: Literal["huggingface", "gguf"] = "huggingface"
     context_times_sequences: bool = False  # the context role holds maxModelLen times maxSequences

@@ -15,9 +15,9 @@ from llmd_ctl.plan.check import unusable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
     from llmd_ctl.apply.changes import Change
+    from llmd_ctl.cli.table import Hanging, Sheet
 
 UNKNOWN = "-"
 SIGNS = {"add": "+", "remove": "-", "change": "~", "scale": "~", "start": "▸"}
@@ -49,19 +49,17 @@ def _simulated(plan: Plan) -> tuple[str, str]:
     return (f" - SIMULATED engines at {plan.simulate.speed:g} × the planned speed", "magenta")
 
 
-def plan_table(plan: Plan) -> Table:
+def plan_table(plan: Plan) -> Sheet:
     """One row for each variant."""
-    from rich import box
-    from rich.table import Table
+    from llmd_ctl.cli.table import Column, Sheet
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in ("Model", "Variant", "Accelerators", "Engine"):
-        table.add_column(name, overflow="fold")
-    for name in ("Fit", "Tokens/s", "TTFT", "ITL @ batch", "$/h"):
-        table.add_column(name, justify="right", no_wrap=True)
+    words = [Column("Model"), Column("Variant"), Column("Accelerators", 5), Column("Engine", 6)]
+    leaves = {"Fit": 2, "Tokens/s": 1, "TTFT": 3, "ITL @ batch": 4, "$/h": 1}
+    numbers = [Column(name, least, right=True) for name, least in leaves.items()]
+    table = Sheet([*words, *numbers])
     for model in plan.models:
         for variant in model.variants:
-            table.add_row(model.name, *_row(variant))
+            table.add(model.name, *_row(variant))
     return table
 
 
@@ -124,21 +122,29 @@ def _details(
     yield Text(f"{model.name}/{variant.name}", style="bold")
     fit = variant.fit
     if fit is not None and not explain:
-        yield Text(f"  fit    {fit_line(variant)}")
+        yield _labelled("fit", fit_line(variant), style="")
     for line in fit.lines if fit is not None and explain else ():
-        yield Text(f"  fit    {line}")
+        yield _labelled("fit", line, style="")
     for reason in variant.reasons:
-        yield Text(f"  why    {reason}", style="dim")
+        yield _labelled("why", reason)
     for reason in variant.ruled_out:
-        yield Text(f"  not    {reason}", style="dim")
+        yield _labelled("not", reason)
     if explain:
         for flag, setting in variant.settings.items():
             over = f", over {', '.join(setting.overruled)}" if setting.overruled else ""
-            yield Text(f"  set    {flag} = {setting.value}  ({setting.set_by}{over})", style="dim")
+            yield _labelled("set", f"{flag} = {setting.value}  ({setting.set_by}{over})")
         if variant.command:
             import shlex
 
-            yield Text(f"  runs   {shlex.join(variant.command)}", style="dim")
+            yield _labelled("runs", shlex.join(variant.command))
+
+
+def _labelled(label: str, text: str, style: str = "dim") -> Hanging:
+    from rich.text import Text
+
+    from llmd_ctl.cli.table import Hanging
+
+    return Hanging(f"  {label:<7}", Text(text, style=style))
 
 
 def fit_line(variant: PlannedVariant) -> str:
@@ -169,15 +175,18 @@ def changes_view(changes: Sequence[Change]) -> Iterator[RenderableType]:
     """What applying would do, a line each."""
     from rich.text import Text
 
+    from llmd_ctl.cli.table import Hanging
+
     for change in changes:
         what = "/".join(part for part in (change.model, change.variant) if part) or "fleet"
         effect = f" ({change.effect})" if change.effect else ""
         style = {"add": "green", "remove": "red"}.get(change.kind, "yellow")
         first, *rest = change.reasons or ("",)
         sign = SIGNS[change.kind]
-        yield Text(f"{sign} {change.kind} {what}{effect}: {first}", style=style)
+        line = f"{change.kind} {what}{effect}: {first}"
+        yield Hanging(f"{sign} ", Text(line, style=style))
         for reason in rest:
-            yield Text(f"    {reason}", style=style)
+            yield Hanging("    ", Text(reason, style=style))
     if not changes:
         yield Text("No changes.", style="green")
 

@@ -5,8 +5,9 @@ Without F: every fleet of this machine that is not deleted. Exits 1 when a fleet
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
     from llmd_ctl.apply import FleetStatus
     from llmd_ctl.apply.status import ReplicaStatus
+    from llmd_ctl.cli.table import Sheet
 
 WATCH_SECONDS = 1.0
+SPAN = re.compile(r"\d+(?:\.\d+)?(?= ?(?:us|ms|s)\b)")
 STATE_STYLE = {"ready": "green", "starting": "yellow", "draining": "yellow", "backoff": "red"}
 
 
@@ -114,10 +117,10 @@ def shown_state(replica: ReplicaStatus) -> str:
 
 
 def status_view(found: FleetStatus) -> Iterator[RenderableType]:
-    """One fleet for people: a headline and a row for each replica."""
-    from rich import box
-    from rich.table import Table
+    """One fleet for people: a headline, a row for each replica, and what is wrong, said once."""
     from rich.text import Text
+
+    from llmd_ctl.cli.table import Hanging
 
     state = "deleted" if found.deleted else "as desired" if found.converged else "not as desired"
     missing = endpoints_missing(found)
@@ -131,27 +134,11 @@ def status_view(found: FleetStatus) -> Iterator[RenderableType]:
         (state, "green" if found.converged else "yellow"),
         f" · {where} · controller {found.controller}",
     )  # fmt: skip
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("Model", "Variant", "Accelerator", "Engine", "Ready", "Endpoint", "State"):
-        table.add_column(name)
-    table.add_column("In flight", justify="right")
-    table.add_column("Reason")
-    for model in found.models:
-        for variant in model.variants:
-            engine = "simulated" if variant.simulated else variant.engine
-            ready = f"{variant.ready}/{variant.desired}"
-            head = (model.name, variant.name, variant.accelerator, engine, ready)
-            for number, one in enumerate(variant.replicas):
-                shown = head if number == 0 else ("",) * len(head)
-                state = shown_state(one)
-                style = STATE_STYLE.get(state, "red")
-                inflight = "-" if one.inflight is None else str(one.inflight)
-                cells = (one.endpoint, Text(state, style=style), inflight, _why(one))
-                table.add_row(*shown, *cells)
-            if not variant.replicas:
-                table.add_row(*head, "-", "-", "-", "")
-    if table.row_count:
+    table = _replica_table(found)
+    if not table.is_empty:
         yield table
+    for reason, names in reasons(found).items():
+        yield Hanging("  ", Text(f"{', '.join(names)}: {reason}"))
     for model in found.models:
         budget = model.retry_budget
         if budget is not None and budget.left < 1:
@@ -159,9 +146,77 @@ def status_view(found: FleetStatus) -> Iterator[RenderableType]:
             yield Text(text, style="yellow")
 
 
-def _why(replica: ReplicaStatus) -> str:
+def _replica_table(found: FleetStatus) -> Sheet:
+    """A row for each replica, and one for a variant that has none."""
+    from rich.text import Text
+
+    from llmd_ctl.cli.table import Column, Sheet
+
+    names = {"Model": 0, "Variant": 0, "Accelerator": 3, "Engine": 4, "Ready": 1}
+    seen = {"Endpoint": 0, "State": 0}
+    columns = [Column(name, leaves) for name, leaves in {**names, **seen}.items()]
+    table = Sheet([*columns, Column("In flight", 2, right=True)])
+    for model in found.models:
+        for variant in model.variants:
+            engine = "simulated" if variant.simulated else variant.engine
+            ready = f"{variant.ready}/{variant.desired}"
+            head = (model.name, variant.name, variant.accelerator, engine, ready)
+            for number, one in enumerate(variant.replicas):
+                state = shown_state(one)
+                inflight = "-" if one.inflight is None else str(one.inflight)
+                table.add(
+                    *(head if number == 0 else ("",) * len(head)),
+                    one.endpoint,
+                    Text(state, style=STATE_STYLE.get(state, "red")),
+                    inflight,
+                )
+            if not variant.replicas:
+                table.add(*head, "-", "-", "-")
+    return table
+
+
+def reasons(found: FleetStatus) -> dict[str, list[str]]:
+    """Each thing that is wrong, with all whom it is wrong with; spans of time are drawn together.
+
+    A variant stands for its endpoints where it is all of them.
+    """
+    met: dict[str, list[tuple[str, str, str]]] = {}
+    sizes: dict[str, int] = {}
+    for model in found.models:
+        for variant in model.variants:
+            name = f"{model.name}/{variant.name}"
+            sizes[name] = len(variant.replicas)
+            for one in variant.replicas:
+                for text in _why(one):
+                    met.setdefault(SPAN.sub("…", text), []).append((name, one.endpoint, text))
+    return {_together([text for _, _, text in by]): _names(by, sizes) for by in met.values()}
+
+
+def _names(met: list[tuple[str, str, str]], sizes: Mapping[str, int]) -> list[str]:
+    endpoints: dict[str, list[str]] = {}
+    for name, endpoint, _ in met:
+        endpoints.setdefault(name, []).append(endpoint)
+    return [
+        name if len(ill) == sizes[name] else f"{name} {', '.join(ill)}"
+        for name, ill in endpoints.items()
+    ]
+
+
+def _together(texts: list[str]) -> str:
+    """One text for several that differ in spans of time: the least and the most of each."""
+    spans = iter(zip(*(SPAN.findall(text) for text in texts), strict=True))
+
+    def both(_: re.Match[str]) -> str:
+        found = sorted(next(spans), key=float)
+        least, most = found[0], found[-1]
+        return least if least == most else f"{least} to {most}"
+
+    return SPAN.sub(both, texts[0])
+
+
+def _why(replica: ReplicaStatus) -> list[str]:
     """All that is wrong with an endpoint."""
     said = [replica.reason] if replica.reason else []
     if replica.unreachable is not None:
         said.append(f"cannot be reached: {replica.unreachable}")
-    return "; ".join([*said, *replica.degraded])
+    return [*said, *replica.degraded]

@@ -5,14 +5,17 @@ Called by `verb`. Simulated is said at the top, where every number below gets it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llmd_ctl.cli.load.view import duration
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Group, RenderableType
     from rich.table import Table
+
+    from llmd_ctl.cli.table import Either
 
 Json = dict[str, Any]
 QUANTILES = ("p50", "p95", "p99")
@@ -42,8 +45,8 @@ def summary_view(document: Json) -> Iterator[RenderableType]:
         f"All engines are SIMULATED at {document['speed']:g} × the planned speed.",
         style="bold",
     )
-    yield _work_table(runs)
-    yield _latency_table(runs)
+    yield _table(WORK, runs)
+    yield _table(LATENCY, runs)
     yield Text(conclusion(runs), style="bold")
     for run, kill in zip(runs, document["killed"], strict=True):
         yield Text(
@@ -74,19 +77,51 @@ def lost(run: Json) -> int:
     return sum(ended[part][kind] for part in ("streams", "nonStreams") for kind in kinds)
 
 
-def _grid(runs: Sequence[Json], heads: Sequence[str], columns: Sequence[str]) -> Table:
+@dataclass(frozen=True)
+class _Kind:
+    """One of the tables: what names a row, and what is told of it in each run."""
+
+    heads: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: Callable[[Json], tuple[str, ...]]
+
+
+def _table(kind: _Kind, runs: Sequence[Json]) -> Either:
+    """The runs side by side; below each other where there is no room for that."""
+    from llmd_ctl.cli.table import Either
+
+    return Either(_side_by_side(kind, runs), tuple(_alone(kind, run) for run in runs))
+
+
+def _side_by_side(kind: _Kind, runs: Sequence[Json]) -> Table:
     """A table whose columns repeat for each run, under the name of the run's scheduler."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for head in heads:
+    for head in kind.heads:
         table.add_column(f"\n{head}", no_wrap=True)
     for run in runs:
-        for number, column in enumerate(columns):
+        for number, column in enumerate(kind.columns):
             over = f"[cyan]{run['scheduler']}[/cyan]" if number == 0 else ""
             table.add_column(f"{over}\n{column}", justify="right")
+    for names, rows in _rows(runs):
+        cells = [cell for row in rows for cell in kind.cells(row)]
+        table.add_row(*names[: len(kind.heads)], *cells)
     return table
+
+
+def _alone(kind: _Kind, run: Json) -> Group:
+    from rich.console import Group
+    from rich.text import Text
+
+    from llmd_ctl.cli.table import Column, Sheet
+
+    heads = [Column(name, number) for number, name in enumerate(kind.heads)]
+    sheet = Sheet([*heads, *(Column(name, right=True) for name in kind.columns)])
+    for names, [row] in _rows([run]):
+        sheet.add(*names[: len(kind.heads)], *kind.cells(row))
+    return Group(Text(run["scheduler"], style="cyan"), sheet)
 
 
 def _rows(runs: Sequence[Json]) -> Iterator[tuple[tuple[str, str, str], list[Json]]]:
@@ -97,26 +132,19 @@ def _rows(runs: Sequence[Json]) -> Iterator[tuple[tuple[str, str, str], list[Jso
     yield ("all", "", ""), [{**run["all"], "tokenShare": 1.0} for run in runs]
 
 
-def _work_table(runs: Sequence[Json]) -> Table:
-    heads = ("Variant", "Accelerator", "Capacity")
-    table = _grid(runs, heads, ("requests", "tokens", "share", "hits"))
-    for head, rows in _rows(runs):
-        cells: list[str] = []
-        for row in rows:
-            cells += [str(row["requests"]), f"{row['tokens'] / 1000:.1f}k"]
-            cells += [_share(row["tokenShare"]), _share(row["prefixHitRate"])]
-        table.add_row(*head, *cells)
-    return table
+def _work_cells(row: Json) -> tuple[str, ...]:
+    shares = (_share(row["tokenShare"]), _share(row["prefixHitRate"]))
+    return (str(row["requests"]), f"{row['tokens'] / 1000:.1f}k", *shares)
 
 
-def _latency_table(runs: Sequence[Json]) -> Table:
-    table = _grid(runs, ("p50/p95/p99",), ("TTFT s", "ITL ms"))
-    for (name, _, _), rows in _rows(runs):
-        cells: list[str] = []
-        for row in rows:
-            cells += [_quantiles(row["ttftUs"], 1e6, 2), _quantiles(row["itlUs"], 1e3, 0)]
-        table.add_row(name, *cells)
-    return table
+def _latency_cells(row: Json) -> tuple[str, ...]:
+    return (_quantiles(row["ttftUs"], 1e6, 2), _quantiles(row["itlUs"], 1e3, 0))
+
+
+WORK = _Kind(
+    ("Variant", "Accelerator", "Capacity"), ("requests", "tokens", "share", "hits"), _work_cells
+)
+LATENCY = _Kind(("p50/p95/p99",), ("TTFT s", "ITL ms"), _latency_cells)
 
 
 def _quantiles(found: Json, unit: float, digits: int) -> str:

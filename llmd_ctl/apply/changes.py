@@ -7,13 +7,11 @@ another one is a change of its variant, also when the plan says it of the model.
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import SequenceMatcher
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from llmd_ctl.apply.wording import Difference, Said, differences, said
 from llmd_ctl.plan import Plan
 from llmd_ctl.render import Layout, ReplicaSpec, replica_specs
 
@@ -22,14 +20,14 @@ Slot = tuple[str, str]
 Kind = Literal["add", "remove", "change", "scale", "start"]
 RouterPart = Literal["reloads", "restarts"] | None
 # What the plan derives from other fields: their change is said there.
-DERIVED = {"fit", "capacity", "reasons", "ruledOut", "pricePerHour", "variants"}
+DERIVED = {
+    "fit", "capacity", "reasons", "ruledOut", "pricePerHour", "variants", "devicesPerReplica",
+}  # fmt: skip
 # What the router reads of a model and of a variant; it takes another one over while it runs.
 READ_BY_ROUTER = {
     "aliases", "slo", "objective", "scheduler", "usage", "multimodal",
     "accelerator", "engine", "servedName", "apis", "facts", "endpointUrl", "endpointTls",
 }  # fmt: skip
-COMMAND = "command"
-NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,7 @@ class Change:
 
     `restarts` counts replicas that are drained, stopped and started anew, `stops` those that
     nothing replaces. `router`: it restarts for this, takes it over as it runs, or knows nothing.
+    `keys`: for each reason, the key of the fleet file that says it, as `wording.Said` has it.
     """
 
     kind: Kind
@@ -47,6 +46,7 @@ class Change:
     restarts: int = 0
     stops: int = 0
     router: RouterPart = None
+    keys: tuple[str | None, ...] = field(default=(), compare=False)
 
     @property
     def takes_away(self) -> bool:
@@ -81,13 +81,13 @@ def compare(old: Plan | None, new: Plan, running: frozenset[str] | None) -> tupl
     found = list(_fleet_changes(old, new))
     for model in new.models:
         if model.name in before.models:
-            reasons = _reasons(before.models[model.name], after.models[model.name])
-            if reasons:
-                found.append(Change("change", model.name, None, reasons, router=_told(reasons)))
+            differ = list(differences(before.models[model.name], after.models[model.name]))
+            if differ:
+                found.append(_change("change", (model.name, None), said(differ), _told(differ)))
     for slot, variant in after.variants.items():
         change = _variant_change(slot, before, after) if slot in before.variants else None
         if slot not in before.variants:
-            found.append(Change("add", *slot, (_size(variant),)))
+            found.append(_change("add", slot, [Said(_size(variant), "")]))
         elif change is not None:
             found.append(change)
         if running is not None:
@@ -116,53 +116,59 @@ class _Side:
             self.replicas.setdefault((spec.model, spec.variant), {})[spec.index] = spec
 
 
+def _change(
+    kind: Kind,
+    owner: tuple[str | None, str | None],
+    found: Sequence[Said],
+    router: RouterPart = None,
+) -> Change:
+    once: dict[str, str | None] = {}
+    for one in found:
+        once.setdefault(one.text, one.key)
+    return Change(kind, *owner, tuple(once), router=router, keys=tuple(once.values()))
+
+
 def _fleet_changes(old: Plan | None, new: Plan) -> Iterator[Change]:
     if old is None:
         return
     before, after = old.to_json(), new.to_json()
-    tls = _differences(before["routerTls"] or {}, after["routerTls"] or {}, "router.tls")
-    told = (
-        reason
-        for name in ("traces", "resilience")
-        for reason in _differences(before[name], after[name], name)
-    )
-    simulate = _differences(before["simulate"], after["simulate"], "simulate")
-    groups: list[tuple[Iterator[str], RouterPart]] = [
-        (simulate, None),
-        (told, "reloads"),
-        (tls, "restarts"),
+    groups: list[tuple[tuple[str, ...], RouterPart]] = [
+        (("simulate",), None),
+        (("traces", "resilience"), "reloads"),
+        (("routerTls",), "restarts"),
     ]
-    for found, router in groups:
-        reasons = tuple(found)
-        if reasons:
-            yield Change("change", None, None, reasons, router=router)
+    for names, router in groups:
+        found = [one for name in names for one in differences(before[name], after[name], name)]
+        if found:
+            yield _change("change", (None, None), said(found), router)
 
 
-def _told(reasons: Sequence[str]) -> RouterPart:
+def _told(found: Sequence[Difference]) -> RouterPart:
     """Whether the router reads what differs."""
-    named = {re.split(r"[.:]", reason, maxsplit=1)[0] for reason in reasons}
-    return "reloads" if named & READ_BY_ROUTER else None
+    return "reloads" if {one.part for one in found} & READ_BY_ROUTER else None
 
 
 def _variant_change(slot: Slot, before: _Side, after: _Side) -> Change | None:
     old, new = before.replicas.get(slot, {}), after.replicas.get(slot, {})
     replaced = [i for i in old if i in new and old[i].name != new[i].name]
-    reasons = list(_reasons(before.variants[slot], after.variants[slot]))
+    found = list(differences(before.variants[slot], after.variants[slot]))
+    reasons = said(found)
     for i in replaced[:1]:  # all replicas of a variant differ in the same things
-        reasons += _told_otherwise(old[i], new[i])
+        reasons += said(_told_otherwise(old[i], new[i]))
     if not reasons:
         return None
-    scaled = all(reason.startswith("replicas:") for reason in reasons)
-    kind: Kind = "scale" if scaled else "change"
+    scaled = [one.path for one in found] == ["replicas"] and not replaced
     stops = sum(i not in new for i in old)
-    router = _told(reasons) if not replaced else None  # a new replica reaches it in any case
-    return Change(kind, *slot, tuple(dict.fromkeys(reasons)), len(replaced), stops, router)
+    router = _told(found) if not replaced else None  # a new replica reaches it in any case
+    change = _change("scale" if scaled else "change", slot, reasons, router)
+    return replace(change, restarts=len(replaced), stops=stops)
 
 
-def _told_otherwise(old: ReplicaSpec, new: ReplicaSpec) -> Iterator[str]:
+def _told_otherwise(old: ReplicaSpec, new: ReplicaSpec) -> list[Difference]:
     """What a simulated engine is told beyond its own variant, such as the model's aliases."""
-    if old.engine_document is not None and new.engine_document is not None:
-        yield from _differences(_shared(old.engine_document), _shared(new.engine_document), "")
+    if old.engine_document is None or new.engine_document is None:
+        return []
+    return list(differences(_shared(old.engine_document), _shared(new.engine_document)))
 
 
 def _shared(document: Json) -> Json:
@@ -186,32 +192,3 @@ def _size(variant: Json) -> str:
 
 def _kept(document: Json) -> Json:
     return {key: value for key, value in document.items() if key not in DERIVED}
-
-
-def _reasons(old: Json, new: Json) -> tuple[str, ...]:
-    return tuple(_differences(old, new, ""))
-
-
-def _differences(old: Any, new: Any, path: str) -> Iterator[str]:
-    """`path: old → new` for every leaf that differs."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in {**old, **new}:
-            yield from _differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
-    elif old != new and path == COMMAND:
-        yield from _words(old or [], new or [])
-    elif old != new:
-        yield f"{path}: {_shown(old)} → {_shown(new)}"
-
-
-def _words(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    """The words of a command line that differ, each group after the flag that it follows."""
-    for tag, i, end, j, stop in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag == "equal":
-            continue
-        lead = 1 if i and j and old[i - 1].startswith("-") else 0
-        gone, come = shlex.join(old[i - lead : end]), shlex.join(new[j - lead : stop])
-        yield f"{COMMAND}: {gone or NOTHING} → {come or NOTHING}"
-
-
-def _shown(value: Any) -> str:
-    return NOTHING if value is None else str(value)

@@ -44,24 +44,24 @@ def apply(
     """Make a fleet run; wait until it answers through the router."""
     from llmd_ctl.cli import output as door
     from llmd_ctl.cli.plan_view import changes_view, plan_document
-    from llmd_ctl.cli.planning import changes_of, is_plan_file, plan_for
+    from llmd_ctl.cli.planning import is_plan_file, preview
     from llmd_ctl.errors import UsageError, render_problem
 
     if detailed_exitcode and not dry_run:
         raise UsageError.of("LC6004", "--detailed-exitcode needs --dry-run")
-    planned = plan_for(file, simulate)
-    changes = changes_of(planned)
+    found = preview(file, simulate)
+    planned, changes = found.plan, found.changes
     for warning in planned.warnings:
         door.note(render_problem(warning))
     if is_plan_file(file):
         _show_commands(planned, changes)
     if dry_run:
         if output is Format.text:
-            door.show(changes_view(changes))
+            door.show(changes_view(found.shown))
         else:
             door.document(plan_document(planned, changes), output)
         return PENDING_EXIT if detailed_exitcode and changes else 0
-    _announce(planned, changes, yes=yes)
+    _announce(planned, found.shown, yes=yes)
     result = run(planned, wait=wait)
     _print(planned, result, output)
     return 0

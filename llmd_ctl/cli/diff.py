@@ -11,14 +11,13 @@ def diff(file: Source, *, simulate: Simulate = None, output: Output = Format.tex
     from llmd_ctl.cli import output as door
     from llmd_ctl.cli.document import schema_name
     from llmd_ctl.cli.plan_view import changes_view
-    from llmd_ctl.cli.planning import changes_of, plan_for
+    from llmd_ctl.cli.planning import preview
 
-    planned = plan_for(file, simulate)
-    changes = changes_of(planned)
+    found = preview(file, simulate)
     if output is Format.text:
-        door.show(changes_view(changes))
+        door.show(changes_view(found.shown))
     else:
-        listed = [change.to_json() for change in changes]
-        head = {"schema": schema_name("diff"), "fleet": planned.fleet}
+        listed = [change.to_json() for change in found.changes]
+        head = {"schema": schema_name("diff"), "fleet": found.plan.fleet}
         door.document({**head, "changes": listed}, output)
-    return 1 if changes else 0
+    return 1 if found.changes else 0

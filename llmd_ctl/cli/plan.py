@@ -27,12 +27,12 @@ def plan(
 
     from llmd_ctl.cli import output as door
     from llmd_ctl.cli.plan_view import plan_document, plan_view
-    from llmd_ctl.cli.planning import changes_of, plan_for
+    from llmd_ctl.cli.planning import preview
     from llmd_ctl.errors import UsageError, render_problem
 
-    planned = plan_for(file, simulate)
-    changes = changes_of(planned)
-    document = plan_document(planned, changes)
+    found = preview(file, simulate)
+    planned = found.plan
+    document = plan_document(planned, found.changes)
     for warning in planned.warnings:
         door.note(render_problem(warning))
     if out is not None:
@@ -42,7 +42,7 @@ def plan(
             raise UsageError.of("LC6003", f"cannot write {out}: {error.strerror}") from error
         door.note(f"The plan is in {out}; apply it with: llmd-ctl apply {out}")
     if output is Format.text:
-        door.show(plan_view(planned, changes, explain=explain))
+        door.show(plan_view(planned, found.shown, explain=explain))
     else:
         door.document(document, output)
     return 0

@@ -101,15 +101,38 @@ def is_plan_file(source: str) -> bool:
     return source != "-" and read_plan_file(source) is not None
 
 
+@dataclass(frozen=True)
+class Preview:
+    """A plan and what it would change; `shown` is that for people, with places in the file."""
+
+    plan: Plan
+    changes: tuple[Change, ...]
+    shown: tuple[Change, ...]
+
+
+def preview(source: str, simulate: str | None) -> Preview:
+    """Plan a fleet file, or read a plan file, and compare it with what is here."""
+    from llmd_ctl.cli.places import placed
+
+    planned, loaded = _planned(source, simulate)
+    changes = changes_of(planned)
+    return Preview(planned, changes, placed(changes, loaded) if loaded is not None else changes)
+
+
 def plan_for(source: str, simulate: str | None) -> Plan:
     """The plan of a fleet file, or the one in a plan file."""
+    return _planned(source, simulate)[0]
+
+
+def _planned(source: str, simulate: str | None) -> tuple[Plan, LoadedFleet | None]:
     planned = read_plan_file(source) if source != "-" else None
     if planned is None:
-        return make_plan(load_one(source), speed(simulate))
+        loaded = load_one(source)
+        return make_plan(loaded, speed(simulate)), loaded
     if simulate is not None:
         hint = "Plan again with --simulate, or apply the fleet file with it."
         raise UsageError.of("LC6004", "a plan file already says what is simulated", hint=hint)
-    return planned
+    return planned, None
 
 
 def folder_of(fleet: str) -> StateFolder:

@@ -43,8 +43,7 @@ def test_a_changed_setting_is_named_with_both_values_and_its_restarts() -> None:
     new = replace(real_variant("a", "64", 2), settings={"--max-num-seqs": Setting(64, "variant")})
     (change,) = compare(plan(model("chat", old)), plan(model("chat", new)), None)
     assert (change.kind, change.restarts) == ("change", 2)
-    assert "settings.--max-num-seqs.value: 128 → 64" in change.reasons
-    assert "settings.--max-num-seqs.setBy: profile → variant" in change.reasons
+    assert "engine flag --max-num-seqs: 128 (profile) → 64 (variant)" in change.reasons
 
 
 def test_scaling_restarts_nobody() -> None:
@@ -76,16 +75,16 @@ def test_the_model_and_the_fleet_have_changes_of_their_own() -> None:
     )
     fleet, chat = compare(OLD, new, None)
     assert (fleet.model, fleet.variant, chat.model, chat.variant) == (None, None, "chat", None)
-    assert fleet.reasons[0].startswith("traces: nothing → ")
-    assert chat.reasons == ("scheduler: expected-finish → random",)
+    assert fleet.reasons[0] == "spec.observability.traces.otlp: nothing → http://c:4318"
+    assert chat.reasons == ("spec.router.routing.scheduler: expected-finish → random",)
 
 
 def test_resilience_is_a_change_of_the_router_that_restarts_nothing() -> None:
     new = replace(OLD, resilience=Resilience(breaker=Breaker(failures=3), slow_start_ms=0))
     (fleet,) = compare(OLD, new, None)
     assert fleet.reasons == (
-        "resilience.breaker.failures: nothing → 3",
-        "resilience.slowStartMs: nothing → 0",
+        "spec.router.resilience.breaker.failures: nothing → 3",
+        "spec.router.resilience.slowStart: nothing → 0s",
     )
     assert (fleet.restarts, fleet.takes_away, fleet.router) == (0, False, "reloads")
 
@@ -98,15 +97,21 @@ TLS = RouterTls("/c/a.crt", "/c/a.key")
     [
         (
             None, TLS,
-            ("router.tls.certFile: nothing → /c/a.crt", "router.tls.keyFile: nothing → /c/a.key"),
+            (
+                "spec.router.tls.certFile: nothing → /c/a.crt",
+                "spec.router.tls.keyFile: nothing → /c/a.key",
+            ),
         ),
         (
             TLS, replace(TLS, client_ca_file="/c/ca.crt"),
-            ("router.tls.clientCaFile: nothing → /c/ca.crt",),
+            ("spec.router.tls.clientCaFile: nothing → /c/ca.crt",),
         ),
         (
             TLS, None,
-            ("router.tls.certFile: /c/a.crt → nothing", "router.tls.keyFile: /c/a.key → nothing"),
+            (
+                "spec.router.tls.certFile: /c/a.crt → nothing",
+                "spec.router.tls.keyFile: /c/a.key → nothing",
+            ),
         ),
     ],
 )  # fmt: skip
@@ -129,7 +134,7 @@ def test_settings_of_models_and_variants_are_taken_over_by_the_router_as_it_runs
         "usage: as-told → exact",
         "multimodal.imageTokens: nothing → 256",
     }
-    assert b.reasons == ("apis: nothing → ['chat']",)
+    assert b.reasons == ("apis: nothing → chat",)
     assert [(c.router, c.effect, c.takes_away) for c in (chat, b)] == [
         ("reloads", "the router reloads", False)
     ] * 2
@@ -157,7 +162,7 @@ def test_an_alias_restarts_every_simulated_engine_and_says_so() -> None:
     assert [(c.variant, c.restarts, c.takes_away) for c in changes] == [
         (None, 0, False), ("a", 2, True), ("b", 1, True),
     ]  # fmt: skip
-    assert all(c.reasons == ("aliases: [] → ['al']",) for c in changes)
+    assert all(c.reasons == ("aliases: nothing → al",) for c in changes)
 
 
 def test_an_alias_restarts_no_engine_of_its_own_command_line() -> None:
@@ -193,7 +198,7 @@ def test_a_new_price_is_shown_and_restarts_nobody(simulated: bool) -> None:
 
     (change,) = compare(priced(2.0), priced(3.0), None)
     assert (change.kind, change.restarts, change.takes_away) == ("change", 0, False)
-    assert change.reasons == ("facts.pricePerHour: 2.0 → 3.0",)
+    assert change.reasons == ("price an hour of a replica: 2 → 3",)
 
 
 def test_what_follows_from_other_fields_is_no_change_of_its_own() -> None:

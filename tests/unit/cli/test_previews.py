@@ -66,7 +66,7 @@ def test_what_restarts_is_asked_for_where_somebody_can_answer(
     (place / "fleet.yaml").write_text(ALIASED)
     assert run(["apply", "fleet.yaml", "--simulate"]) == 130
     assert asked == ["Go on?"]
-    assert "change chat/h100 (restarts 1): aliases: [] → ['al']" in capsys.readouterr().err
+    assert "change chat/h100 (restarts 1): aliases: nothing → al" in capsys.readouterr().err
 
 
 def test_an_edited_command_is_shown_by_a_dry_run(
@@ -126,3 +126,24 @@ def test_json_that_is_nested_without_end_is_no_plan(
     (place / "plan.json").write_text("[" * 200_000)
     assert run(["diff", "plan.json"]) == 65
     assert "error[LC3001]" in capsys.readouterr().err
+
+
+def test_a_change_says_where_in_the_file_it_stands_and_a_document_does_not(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited_text = ALIASED.replace("- name: chat", "- name: chat\n    slo: {itl: {p95: 50ms}}")
+    more = "  router:\n    resilience:\n      checks: {interval: 2s}\n"
+    (place / "fleet.yaml").write_text(f"{edited_text.rstrip()}\n{more}")
+    lines = (place / "fleet.yaml").read_text().splitlines()
+    capsys.readouterr()
+    assert run(["diff", "fleet.yaml", "--simulate"]) == 1
+    shown = capsys.readouterr().out
+    for key, reason in (
+        ("aliases", "aliases: nothing → al"),
+        ("slo", "slo.itl: nothing → 50ms"),
+        ("checks", "spec.router.resilience.checks.interval: nothing → 2s"),
+    ):
+        line = next(n for n, text in enumerate(lines, 1) if text.strip().startswith(key))
+        assert f"{reason}  (fleet.yaml:{line})" in shown
+    assert run(["diff", "fleet.yaml", "--simulate", "--output", "json"]) == 1
+    assert "fleet.yaml" not in capsys.readouterr().out

@@ -45,14 +45,14 @@ def apply(
     from llmd_ctl.cli import output as door
     from llmd_ctl.cli.plan_view import changes_view, plan_document
     from llmd_ctl.cli.planning import is_plan_file, preview
-    from llmd_ctl.errors import UsageError, render_problem
+    from llmd_ctl.cli.problems import tell
+    from llmd_ctl.errors import UsageError
 
     if detailed_exitcode and not dry_run:
         raise UsageError.of("LC6004", "--detailed-exitcode needs --dry-run")
     found = preview(file, simulate)
     planned, changes = found.plan, found.changes
-    for warning in planned.warnings:
-        door.note(render_problem(warning))
+    tell(planned.warnings)
     if is_plan_file(file):
         _show_commands(planned, changes)
     if dry_run:

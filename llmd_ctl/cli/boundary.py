@@ -91,10 +91,9 @@ def _remedy(error: OSError) -> str | None:
 
 
 def _report(error: LlmdError, argv: list[str]) -> int:
-    from llmd_ctl.errors import render_problem
+    from llmd_ctl.cli.problems import tell
 
-    for problem in error.problems:
-        output.note(render_problem(problem))
+    tell(error.problems)
     form = _asked_format(argv)
     if form is not None and error.exit_code != INTERRUPTED_EXIT:
         from llmd_ctl.cli.document import problems_document

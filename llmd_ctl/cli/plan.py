@@ -28,13 +28,13 @@ def plan(
     from llmd_ctl.cli import output as door
     from llmd_ctl.cli.plan_view import plan_document, plan_view
     from llmd_ctl.cli.planning import preview
-    from llmd_ctl.errors import UsageError, render_problem
+    from llmd_ctl.cli.problems import tell
+    from llmd_ctl.errors import UsageError
 
     found = preview(file, simulate)
     planned = found.plan
     document = plan_document(planned, found.changes)
-    for warning in planned.warnings:
-        door.note(render_problem(warning))
+    tell(planned.warnings)
     if out is not None:
         try:
             out.write_text(json.dumps(document, indent=2) + "\n", "utf-8")

@@ -12,30 +12,29 @@ from llmd_ctl.cli.options import ReportOutput, Sources
 from llmd_ctl.cli.output import ReportFormat
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from llmd_ctl.errors import Problem
     from llmd_ctl.spec import LoadedFleet
 
 
 def validate(files: Sources, *, output: ReportOutput = ReportFormat.text) -> int:
     """Check fleet files; tell every problem with its place."""
-    from llmd_ctl.errors import LlmdError
-    from llmd_ctl.spec import load_fleets
+    from llmd_ctl.cli.problems import in_order
+    from llmd_ctl.errors import SpecInvalid
+    from llmd_ctl.spec import read_fleets
 
+    reading = read_fleets(files)
     fleets: list[dict[str, Any]] = []
-    problems: list[Problem] = []
-    code = 0
-    try:
-        loaded = load_fleets(files)
-    except LlmdError as error:
-        loaded, code = [], error.exit_code
-        problems += error.problems
-    for one in loaded:
+    problems = [*reading.problems, *_profile_problems(reading.profiles)]
+    code = SpecInvalid.exit_code if problems else 0
+    for one in reading.sound:
         found, failed = _check(one)
         problems += found
         code = code or failed
         models = [model.name for model in one.fleet.spec.models]
         fleets.append({"name": one.fleet.metadata.name, "file": one.source.file, "models": models})
-    _write(files, fleets, problems, output)
+    _write(files, fleets, in_order(problems), output)
     return code
 
 
@@ -50,12 +49,24 @@ def _check(loaded: LoadedFleet) -> tuple[list[Problem], int]:
         return list(error.problems), error.exit_code
 
 
+def _profile_problems(files: list[Path]) -> list[Problem]:
+    """What is wrong with profiles of fleets that cannot be planned."""
+    from llmd_ctl.errors import SpecInvalid
+    from llmd_ctl.profiles import Catalog
+
+    try:
+        Catalog.load(list(dict.fromkeys(files)))
+    except SpecInvalid as error:
+        return list(error.problems)
+    return []
+
+
 def _write(
     files: list[str], fleets: list[dict[str, Any]], problems: list[Problem], form: ReportFormat
 ) -> None:
     from llmd_ctl.cli import output
     from llmd_ctl.cli.document import sarif_document, validate_document
-    from llmd_ctl.errors import render_problem
+    from llmd_ctl.cli.problems import tell
 
     if form is ReportFormat.sarif:
         from importlib.metadata import version
@@ -63,8 +74,7 @@ def _write(
         output.document(sarif_document(problems, version("llmd-ctl")), form)
     elif form is not ReportFormat.text:
         output.document(validate_document(files, fleets, problems), form)
-    for problem in problems:
-        output.note(render_problem(problem))
+    tell(problems, counted=True)
     if form is ReportFormat.text:
         for fleet in fleets if not any(p.severity == "error" for p in problems) else ():
             models = len(fleet["models"])

@@ -1,6 +1,6 @@
 """What the user writes: fleet files, read, checked and typed.
 
-    loader    all of it in order: `load_fleets`
+    loader    all of it in order: `read_fleets`, and `load_fleets` for those who need all right
     source    files and standard input, as text
     compose   YAML to `nodes` that know their place (scalars: plain words; syntax: its errors)
     fleet     the types (fields: the kinds of value; shape: the types asked by path)
@@ -12,6 +12,6 @@ Called by `profiles`, `plan` and everything above. It knows no accelerator and n
 """
 
 from llmd_ctl.spec.fleet import Fleet
-from llmd_ctl.spec.loader import LoadedFleet, load_fleets, spec_hash
+from llmd_ctl.spec.loader import LoadedFleet, load_fleets, read_fleets, spec_hash
 
-__all__ = ["Fleet", "LoadedFleet", "load_fleets", "spec_hash"]
+__all__ = ["Fleet", "LoadedFleet", "load_fleets", "read_fleets", "spec_hash"]

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from llmd_ctl.spec.fields import microseconds
 from llmd_ctl.spec.findings import Findings
 from llmd_ctl.spec.nodes import Document, Node, Path
 from llmd_ctl.spec.source import dotted
@@ -21,6 +22,9 @@ INVENTORY: Path = ("spec", "inventory")
 UNUSED_BESIDE_ENDPOINT = (
     "target", "replicas", "parallelism", "engineArgs", "extraArgs", "unsafe",
 )  # fmt: skip
+
+BREAKER: Path = ("spec", "router", "resilience", "breaker")
+OPEN, OPEN_MAX = "1s", "30s"  # the router's own defaults
 
 LOCAL_URIS = ("/", "./", "../", "file://")
 
@@ -38,6 +42,7 @@ def check(findings: Findings, document: Document) -> None:
         _revisions,
         _executables,
         _profiles,
+        _breaker,
     ):
         rule(findings, document)
 
@@ -235,3 +240,15 @@ def _profiles(findings: Findings, document: Document) -> None:
     listed = _each(document.root, ("spec", "profiles"))
     named = [(path, item.value, item) for path, item in listed if isinstance(item.value, str)]
     _no_repeats(findings, "the profile file", named)
+
+
+def _breaker(findings: Findings, document: Document) -> None:
+    """The longest time is not below the first, said or not; told in the units that were written."""
+    first, longest = (document.root.text(*BREAKER, key) for key in ("open", "openMax"))
+    open_us, most_us = microseconds(first or OPEN), microseconds(longest or OPEN_MAX)
+    if open_us is None or most_us is None or open_us <= most_us:
+        return
+    said = f"openMax is {longest or f'{OPEN_MAX} (the default)'}"
+    message = f"breaker: {said}, but open is {first or f'{OPEN} (the default)'}"
+    where = (*BREAKER, "openMax" if longest else "open")
+    findings.add("LC1072", message, document.mark(where), where)

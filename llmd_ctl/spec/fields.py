@@ -126,6 +126,14 @@ def _duration(value: object) -> int:
     return int(microseconds)
 
 
+def microseconds(written: str) -> int | None:
+    """Return a duration as it stands in a file; None for what is none."""
+    try:
+        return _duration(written)
+    except PydanticCustomError:
+        return None
+
+
 def _milliseconds(value: object) -> int:
     """Return milliseconds: what the router's clock counts in."""
     return _whole_milliseconds(_duration(value))

@@ -1,4 +1,4 @@
-"""`load_fleets`: from file names to checked fleets, or every problem of every file at once.
+"""`read_fleets`: from file names to checked fleets, and every problem of every file at once.
 
 Called by `cli` and by tests. Reads files and standard input, and nothing else: of the profile files
 that a fleet lists it only looks whether they are there, since here is where their place is known.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,29 +49,50 @@ class LoadedFleet:
         return local_path(self.source.folder, path)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What some sources say: the fleets, everything that is wrong, and what can be judged of it.
+
+    `sound`: the fleets of sources in which nothing is wrong. `profiles`: the files that the others
+    list, which may be looked at all the same.
+    """
+
+    fleets: list[LoadedFleet] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    sound: list[LoadedFleet] = field(default_factory=list)
+    profiles: list[Path] = field(default_factory=list)
+
+
 def load_fleets(sources: Sequence[str | Path]) -> list[LoadedFleet]:
     """Load every fleet of every source; "-" is standard input. Raises `SpecInvalid`."""
-    problems: list[Problem] = []
-    loaded: list[LoadedFleet] = []
+    reading = read_fleets(sources)
+    if reading.problems:
+        raise SpecInvalid(reading.problems)
+    return reading.fleets
+
+
+def read_fleets(sources: Sequence[str | Path]) -> Reading:
+    """Read every fleet of every source, as far as that can be done."""
+    whole = Reading()
     read: set[str] = set()
     for source in sources:
         name = str(source)
         if name in read:
-            problems.append(Problem("LC1005", f'"{name}" is given twice'))
+            whole.problems.append(Problem("LC1005", f'"{name}" is given twice'))
             continue
         read.add(name)
         try:
             text = read_source(source)
         except SpecInvalid as error:
-            problems += error.problems
+            whole.problems.extend(error.problems)
             continue
-        fleets, found = load_text(text)
-        loaded += fleets
-        problems += found
-    problems += _repeated_fleets(loaded)
-    if problems:
-        raise SpecInvalid(problems)
-    return loaded
+        part = load_text(text)
+        whole.fleets.extend(part.fleets)
+        whole.problems.extend(part.problems)
+        whole.sound.extend(part.sound)
+        whole.profiles.extend(part.profiles)
+    whole.problems.extend(_repeated_fleets(whole.fleets))
+    return whole
 
 
 def spec_hash(fleet: Fleet) -> str:
@@ -81,8 +102,8 @@ def spec_hash(fleet: Fleet) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def load_text(source: SourceText) -> tuple[list[LoadedFleet], list[Problem]]:
-    """Return the fleets of one source, and everything that is wrong with it."""
+def load_text(source: SourceText) -> Reading:
+    """Read the fleets of one source, and everything that is wrong with it."""
     findings = Findings(source)
     documents = compose(findings)
     if not documents and not findings.problems():
@@ -93,7 +114,21 @@ def load_text(source: SourceText) -> tuple[list[LoadedFleet], list[Problem]]:
         fleet = _check(findings, document)
         if fleet is not None:
             fleets.append(LoadedFleet(fleet, source, spec_hash(fleet), document))
-    return fleets, findings.problems()
+    problems = findings.problems()
+    if not problems:
+        return Reading(fleets, sound=fleets)
+    return Reading(
+        fleets, problems, profiles=[p for one in documents for p in _listed(source, one)]
+    )
+
+
+def _listed(source: SourceText, document: Document) -> Iterator[Path]:
+    """The profile files that a document lists and that can be read."""
+    for item in document.root.items("spec", "profiles"):
+        if isinstance(item.value, str) and item.value:
+            path = local_path(source.folder, item.value)
+            if _unreadable(path) is None:
+                yield path
 
 
 def _check(findings: Findings, document: Document) -> Fleet | None:

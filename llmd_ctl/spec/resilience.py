@@ -6,15 +6,12 @@ and a test holds against `crates/llmd-router/src/config/`. Times are in millisec
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from llmd_ctl.spec.fields import Bytes, CheckPath, Milliseconds, MillisecondsOrNone, refuse
+from llmd_ctl.spec.fields import Bytes, CheckPath, Milliseconds, MillisecondsOrNone
 from llmd_ctl.spec.section import Section
-
-FIRST_OPEN_MS = 1_000
-LONGEST_OPEN_MS = 30_000
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 CountOrNone = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -27,13 +24,6 @@ class Breaker(Section):
     failures: CountOrNone | None = None
     open: Milliseconds | None = None
     open_max: Milliseconds | None = None
-
-    @model_validator(mode="after")
-    def _rising(self) -> Self:
-        first, longest = self.open or FIRST_OPEN_MS, self.open_max or LONGEST_OPEN_MS
-        if longest < first:
-            raise refuse("LC1072", f"openMax is {longest}ms, but open is {first}ms")
-        return self
 
 
 class Ejection(Section):

@@ -40,7 +40,8 @@ values = st.recursive(
 
 def problems_of(text: str) -> tuple[int, list[Problem]]:
     """Load text and hold every promise about what comes back."""
-    fleets, problems = load_text(SourceText("fleet.yaml", text, VALID.parent))
+    reading = load_text(SourceText("fleet.yaml", text, VALID.parent))
+    fleets, problems = reading.fleets, reading.problems
     lines = text.splitlines() or [""]
     for problem in problems:
         place = problem.place

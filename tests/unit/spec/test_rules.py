@@ -99,9 +99,9 @@ CASES = [
     ("ttft: {p50: 500ms, p95: 800ms}", "ttft: {}", "LC1068", "{}"),
     ("slo: {ttft: {p50: 500ms, p95: 800ms}, itl: {p95: 40ms}}", "slo: {}", "LC1068", "{}"),
     # a breaker's longest time, said or not
-    ("openMax: 30s", "openMax: 999ms", "LC1072", None),
-    ("open: 1s, openMax: 30s", "open: 31s", "LC1072", None),
-    ("open: 1s, openMax: 30s", "openMax: 999ms", "LC1072", None),
+    ("openMax: 30s", "openMax: 999ms", "LC1072", "999ms"),
+    ("open: 1s, openMax: 30s", "open: 31s", "LC1072", "31s"),
+    ("open: 1s, openMax: 30s", "openMax: 999ms", "LC1072", "999ms"),
     # the simulated engine starts nothing of yours
     ("engine: {name: sim}", "engine: {name: sim, executable: x}", "LC1069", "executable"),
     (
@@ -130,6 +130,21 @@ def test_a_broken_rule_is_one_placed_problem(
     (problem,) = complain(valid.replace(before, after, 1))
     assert problem.code == code
     assert under is None or caret(problem) == under
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("open: 5s, openMax: 2000ms", "openMax is 2000ms, but open is 5s"),
+        ("open: 2m", "openMax is 30s (the default), but open is 2m"),
+        ("openMax: 0.5s", "openMax is 0.5s, but open is 1s (the default)"),
+    ],
+)
+def test_times_are_told_in_the_units_they_are_written_in(
+    valid: str, complain: Complain, written: str, told: str
+) -> None:
+    (problem,) = complain(valid.replace("open: 1s, openMax: 30s", written, 1))
+    assert problem.message == f"breaker: {told}"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,50 @@
+"""Problems for people, on stderr: in the order of the files, apart from each other, counted.
+
+Called by `validate` and by `boundary`, and by the verbs for warnings. How one reads is `errors`'.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llmd_ctl.cli import output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from llmd_ctl.errors import Problem
+
+
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the problems by file and line, each once; what has no place comes first."""
+    once = dict.fromkeys(problems)
+    return sorted(once, key=_position)
+
+
+def _position(problem: Problem) -> tuple[str, int, int]:
+    place = problem.place
+    return (place.file, place.line, place.column) if place is not None else ("", 0, 0)
+
+
+def tell(problems: Sequence[Problem], *, counted: bool = False) -> None:
+    """Write the problems with a line between them, and how many there are where that is asked."""
+    from llmd_ctl.errors import render_problem
+
+    texts = [render_problem(problem) for problem in problems]
+    if counted and problems:
+        texts.append(count(problems))
+    if texts:
+        output.note("\n\n".join(texts))
+
+
+def count(problems: Sequence[Problem]) -> str:
+    """How many there are of which kind, in how many files."""
+    errors = sum(problem.severity == "error" for problem in problems)
+    kinds = ((errors, "error"), (len(problems) - errors, "warning"))
+    told = ", ".join(_number(number, what) for number, what in kinds if number)
+    files = len({problem.place.file for problem in problems if problem.place is not None})
+    return f"{told} in {_number(files, 'file')}" if files else told
+
+
+def _number(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,89 @@
+"""`validate` tells everything in one run, in the order of the files, and counts it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from llmd_ctl.cli.boundary import run
+from tests.unit.cli.test_boundary import FLEET
+
+PROFILE = """\
+apiVersion: fleet.llmd-ctl.dev/v1alpha1
+kind: AcceleratorProfile
+metadata: {name: mine}
+extends: nvidia-h100
+spec: {nonsense: 1}
+"""
+WRONG = FLEET.replace("kind: local", "kind: lokal").replace(
+    "variants:", "replica: 3\n    profiles: x\n    variants:"
+)
+WARNED = FLEET.replace("name: small", "name: warned").replace(
+    "variants:", "slo: {ttft: {p95: 1us}}\n    variants:"
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text(PROFILE)
+    (tmp_path / "b.yaml").write_text(
+        WRONG.replace("  models:", "  profiles: [./mine.yaml]\n  models:")
+    )
+    (tmp_path / "a.yaml").write_text(WARNED)
+    return tmp_path
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().err
+
+
+def test_profiles_and_other_files_are_judged_in_the_run_that_finds_a_wrong_fleet(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["validate", "b.yaml", "a.yaml"]) == 65
+    shown = told(capsys)
+    places = re.findall(r"^  --> (\S+?):(\d+):\d+$", shown, re.MULTILINE)
+    files = [Path(file).name for file, _ in places]
+    assert sorted(set(files)) == ["a.yaml", "b.yaml", "mine.yaml"]
+    assert "nonsense" in shown
+    assert "warning[LC3020]" in shown
+    for name in set(files):
+        lines = [int(line) for file, line in places if Path(file).name == name]
+        assert lines == sorted(lines)
+    assert files == sorted(files, key=files.index), "each file's problems stand together"
+
+
+def test_problems_stand_apart_and_the_last_line_counts_them(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["validate", "b.yaml", "a.yaml"])
+    *blocks, last = told(capsys).rstrip("\n").split("\n\n")
+    assert all(re.match(r"(error|warning)\[LC\d+\]: ", block) for block in blocks)
+    errors = sum(block.startswith("error") for block in blocks)
+    assert errors >= 4
+    assert last == f"{errors} errors, 1 warning in 3 files"
+
+
+def test_what_is_right_counts_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "c.yaml").write_text(FLEET)
+    assert run(["validate", "c.yaml"]) == 0
+    shown = capsys.readouterr()
+    assert (shown.err, shown.out) == ("", "c.yaml: fleet small is valid (1 model)\n")
+    assert run(["validate", "a.yaml"]) == 0
+    assert told(capsys).endswith("\n\n1 warning in 1 file\n")
+    assert run(["validate", "nosuch.yaml"]) == 65
+    assert told(capsys).endswith("\n\n1 error\n")
+
+
+def test_a_profile_that_two_fleets_list_is_told_of_once(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound = WARNED.replace("  models:", "  profiles: [./mine.yaml]\n  models:")
+    (here / "a.yaml").write_text(sound)
+    assert run(["validate", "a.yaml", "b.yaml", "--output", "json"]) == 65
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    assert sum("nonsense" in problem["message"] for problem in problems) == 1

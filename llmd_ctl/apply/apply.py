@@ -22,17 +22,21 @@ from llmd_ctl.apply.events import (
 from llmd_ctl.apply.failure import Baseline, failed_parts, interrupted, timed_out, unanswered
 from llmd_ctl.apply.lock import COMMAND_LOCK, hold
 from llmd_ctl.apply.machine import Machine
+from llmd_ctl.apply.patience import Patience
 from llmd_ctl.apply.records import Desired, Observed
 from llmd_ctl.apply.state import StateFolder, Unreadable
 from llmd_ctl.apply.supervisor import POLL_SECONDS, Supervisor
 from llmd_ctl.errors import ApplyFailed, DoesNotFit, SpecInvalid
 from llmd_ctl.plan import Plan, PlannedModel
 from llmd_ctl.render import external_name, replica_specs
+from llmd_ctl.router.answer import Answer
 
 # Beyond what the engines' own start-up times allow: the backstop for a controller that hangs.
 SLACK_SECONDS = 60.0
 DRAIN_SECONDS = 45.0
 PROBE_SECONDS = 15.0
+ANSWER_SECONDS = 120.0  # one token of a large model on a slow engine, after a cold start
+LEAST_ANSWER_SECONDS = 2.0
 ASKED_API = "completions"
 
 
@@ -75,6 +79,7 @@ def apply_plan(
     with hold(folder, COMMAND_LOCK, machine, "apply"):
         supervisor = Supervisor(folder, machine, python, listen)
         work = Applying(plan, folder, machine, supervisor, listen, python)
+        patience: Patience | None = None
         try:
             before = supervisor.observed()
             revision, changes = _desire(work)
@@ -85,8 +90,8 @@ def apply_plan(
             if not wait:
                 return ApplyResult(revision, changes, waited=False, url=None, admin_url=None)
             limit = _limit(work, before) if timeout_seconds is None else timeout_seconds
-            deadline = machine.clock.monotonic() + limit
-            observed = _wait(work, revision, Baseline.of(before), deadline)
+            patience = Patience.begin(machine.clock, limit)
+            observed = _wait(work, revision, Baseline.of(before), patience)
             return ApplyResult(
                 revision,
                 changes,
@@ -95,7 +100,7 @@ def apply_plan(
                 admin_url=observed.router.admin_url if observed.router else None,
             )
         except KeyboardInterrupt:
-            raise interrupted(folder, plan) from None
+            raise interrupted(folder, plan, patience) from None
 
 
 def _refuse_shared_devices(plan: Plan) -> None:
@@ -147,9 +152,8 @@ def _desire(work: Applying) -> tuple[int, tuple[Change, ...]]:
     return revision, changes
 
 
-def _wait(work: Applying, revision: int, baseline: Baseline, deadline: float) -> Observed:
+def _wait(work: Applying, revision: int, baseline: Baseline, patience: Patience) -> Observed:
     """Until all of the revision runs and answers; a failure that won't pass ends it early."""
-    clock = work.machine.clock
     told: dict[str, str] = {}
     while True:
         observed = work.supervisor.seen_now()
@@ -158,45 +162,59 @@ def _wait(work: Applying, revision: int, baseline: Baseline, deadline: float) ->
             if problems:
                 raise ApplyFailed(problems)
             if observed.converged:
-                missing = _prove(work, observed, told)
-                if not missing:
+                _prove(work, observed, told, patience)
+                if not patience.silent:
                     return observed
-                if clock.monotonic() >= deadline:
-                    raise unanswered(work.folder, revision, missing)
-        if clock.monotonic() >= deadline:
-            raise timed_out(work.folder, work.plan, revision, observed)
+                if patience.is_over:
+                    raise unanswered(work.folder, revision, patience)
+        if patience.is_over:
+            raise timed_out(work.folder, work.plan, revision, observed, patience)
         work.supervisor.ensure(retry=False)
-        clock.sleep(POLL_SECONDS)
+        work.machine.clock.sleep(POLL_SECONDS)
 
 
-def _prove(work: Applying, observed: Observed, told: dict[str, str]) -> dict[str, str]:
-    """Ask every endpoint, then every model, for one token; what doesn't answer, with reasons.
+def _prove(work: Applying, observed: Observed, told: dict[str, str], patience: Patience) -> None:
+    """Ask every endpoint, then every model, for one token; who doesn't answer is in `patience`.
 
     `told` holds what was said of each endpoint, over all rounds: nothing is said twice.
     """
     if observed.router is None:
-        return {"router": "has no address"}
+        patience.note("router", "has no address")
+        return
+    patience.answered("router")
     waiting = dict(_endpoints(work))
     clock, network = work.machine.clock, work.machine.network
     key = work.folder.admin_key() or ""
-    deadline = clock.monotonic() + PROBE_SECONDS
-    reasons: dict[str, str] = {}
+    round_ends = clock.monotonic() + PROBE_SECONDS
     while waiting:
         for endpoint, served in list(waiting.items()):
-            answer = network.probe(observed.router.admin_url, key, served, endpoint)
-            reasons[endpoint] = answer.reason
+            seconds = _patient(patience)
+            if endpoint not in patience.silent:
+                patience.note(endpoint)
+            answer = network.probe(observed.router.admin_url, key, served, endpoint, seconds)
             if answer.ok:
+                patience.answered(endpoint)
                 del waiting[endpoint]
                 event = EndpointAnswered(served, endpoint, answer.latency_ms, answer.simulated)
                 _tell_once(work, told, event, "")
-        if waiting and clock.monotonic() >= deadline:
+            else:
+                patience.note(endpoint, answer.reason)
+        if waiting and (clock.monotonic() >= round_ends or patience.is_over):
             for endpoint, served in waiting.items():
-                silent = EndpointSilent(served, endpoint, reasons[endpoint])
-                _tell_once(work, told, silent, silent.reason)
-            return {endpoint: reasons[endpoint] for endpoint in waiting}
+                one = patience.silent[endpoint]
+                silent = EndpointSilent(
+                    served, endpoint, one.reason, one.since_wall, patience.until_wall
+                )
+                _tell_once(work, told, silent, one.reason)
+            return
         if waiting:
             clock.sleep(POLL_SECONDS)
-    return _prove_models(work, observed.router.url)
+    _prove_models(work, observed.router.url, patience)
+
+
+def _patient(patience: Patience) -> float:
+    """How long one question may take: not beyond the limit of all of it, but never no time."""
+    return min(ANSWER_SECONDS, max(LEAST_ANSWER_SECONDS, patience.left_seconds))
 
 
 def _tell_once(
@@ -207,19 +225,28 @@ def _tell_once(
         work.listen(event)
 
 
-def _prove_models(work: Applying, url: str) -> dict[str, str]:
+def _prove_models(work: Applying, url: str, patience: Patience) -> None:
     """Ask each model as its users do, as far as one without a certificate can."""
     network, tls = work.machine.network, work.plan.router_tls
     if tls is not None and tls.client_ca_file is not None:
         answer = network.shake_hands(url, tls.cert_file)
-        return {} if answer.ok else {"the router's port": answer.reason}
+        _hear(patience, "the router's port", answer)
+        return
+    certificate = tls.cert_file if tls else None
     for model in work.plan.models:
         if _answers_users(model):
-            answer = network.complete(url, model.name, tls.cert_file if tls else None)
+            answer = network.complete(url, model.name, certificate, _patient(patience))
+            _hear(patience, f"model {model.name}", answer)
             if not answer.ok:
-                return {f"model {model.name}": answer.reason}
+                return
             work.listen(ModelAnswered(model.name, answer.latency_ms, answer.simulated))
-    return {}
+
+
+def _hear(patience: Patience, name: str, answer: Answer) -> None:
+    if answer.ok:
+        patience.answered(name)
+    else:
+        patience.note(name, answer.reason)
 
 
 def _endpoints(work: Applying) -> list[tuple[str, str]]:

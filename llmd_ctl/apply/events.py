@@ -63,11 +63,16 @@ class EndpointAnswered:
 
 @dataclass(frozen=True)
 class EndpointSilent:
-    """An endpoint gives no answer through the router yet, and is asked on."""
+    """An endpoint gives no answer through the router yet, and is asked on.
+
+    It is asked `since`, and `until` the limit of the apply; both are unix seconds.
+    """
 
     model: str
     endpoint: str
     reason: str
+    since: float
+    until: float
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from llmd_ctl.apply.patience import HOW_TO_CHANGE, Patience
 from llmd_ctl.apply.records import ROUTER_MARK, Observed, ReplicaRecord, RouterRecord
 from llmd_ctl.apply.state import StateFolder, Unreadable
 from llmd_ctl.errors import ApplyFailed, Interrupted, Problem
@@ -61,39 +62,46 @@ def failed_parts(
 
 
 def timed_out(
-    folder: StateFolder, plan: Plan, revision: int, observed: Observed | None
+    folder: StateFolder,
+    plan: Plan,
+    revision: int,
+    observed: Observed | None,
+    patience: Patience,
 ) -> ApplyFailed:
     """Nothing has failed for good, but it takes too long."""
-    reasons = [f"{record.name} is {record.state}" for record in _not_ready(observed, revision)]
+    reasons = _waited_for(revision, observed, patience)
     if observed is not None:
         reasons += observed.problems
     return ApplyFailed.of(
         "LC4005",
-        f"revision {revision} does not answer in time",
+        f"revision {revision} does not answer within {patience.limit_seconds:g} s",
         found="; ".join(reasons) or None,
-        hint=_state(folder, plan, revision, observed),
+        hint=f"{_state(folder, plan, revision, observed)} Apply again to go on waiting; "
+        f"{HOW_TO_CHANGE}.",
     )
 
 
-def unanswered(folder: StateFolder, revision: int, missing: Mapping[str, str]) -> ApplyFailed:
+def unanswered(folder: StateFolder, revision: int, patience: Patience) -> ApplyFailed:
     """Processes run, but the router gets no answer from them."""
     return ApplyFailed(
         Problem(
             "LC4007",
-            f"{name} gives no answer through the router: {reason}",
+            f"{name} gives no answer through the router: {one.reason}",
+            found=f"{patience.spent(name)}; the limit of this wait is {patience.limit_seconds:g} s",
             hint=f"Revision {revision} runs, but does not serve. Logs are in "
-            f"{folder.layout.path('logs')}.",
+            f"{folder.layout.path('logs')}. Apply again to go on waiting; {HOW_TO_CHANGE}.",
         )
-        for name, reason in missing.items()
+        for name, one in patience.silent.items()
     )
 
 
-def interrupted(folder: StateFolder, plan: Plan) -> Interrupted:
+def interrupted(folder: StateFolder, plan: Plan, patience: Patience | None) -> Interrupted:
     """Ctrl-C, with the state that things are left in: read again, since it came at any point."""
     try:
         desired, observed = folder.desired(), folder.observed()
     except Unreadable:
         desired, observed = None, None
+    limit = f" ({patience.limit_seconds:g} s at most; {HOW_TO_CHANGE})" if patience else ""
     if desired is None or desired.plan != plan.to_json():
         return Interrupted.of(
             "LC4008", "interrupted before anything was changed", hint="Apply again when you like."
@@ -101,9 +109,19 @@ def interrupted(folder: StateFolder, plan: Plan) -> Interrupted:
     return Interrupted.of(
         "LC4008",
         f"interrupted while waiting for revision {desired.revision}",
-        hint=_state(folder, plan, desired.revision, observed)
-        + " Apply again to go on waiting, or apply another plan, or delete the fleet.",
+        found="; ".join(_waited_for(desired.revision, observed, patience)) or None,
+        hint=f"{_state(folder, plan, desired.revision, observed)} Apply again to go on "
+        f"waiting{limit}, or apply another plan, or delete the fleet.",
     )
+
+
+def _waited_for(revision: int, observed: Observed | None, patience: Patience | None) -> list[str]:
+    """Whom an apply waits for: replicas that do not run yet, then who does not answer."""
+    starting = [
+        f"{record.name} is {record.state}{f': {record.reason}' if record.reason else ''}"
+        for record in _not_ready(observed, revision)
+    ]
+    return [*starting, *(patience.whom() if patience is not None else ())]
 
 
 def _problem(

@@ -134,11 +134,11 @@ class NetworkPort(Protocol):
     def router_status(self, admin_url: str) -> RouterStatus | None:
         """The router's own view, or None when it doesn't answer."""
 
-    def probe(self, admin_url: str, key: str, model: str, endpoint: str) -> Answer:
-        """One token from one endpoint, through the router's data path."""
+    def probe(self, admin_url: str, key: str, model: str, endpoint: str, seconds: float) -> Answer:
+        """One token from one endpoint within so many seconds, through the router's data path."""
 
-    def complete(self, url: str, model: str, certificate: str | None) -> Answer:
-        """One token from the model, as a user would ask for it.
+    def complete(self, url: str, model: str, certificate: str | None, seconds: float) -> Answer:
+        """One token from the model within so many seconds, as a user would ask for it.
 
         `certificate`: the file with what an https port must show.
         """

@@ -50,17 +50,17 @@ class RealNetwork:
         except RouterAway:
             return None
 
-    def probe(self, admin_url: str, key: str, model: str, endpoint: str) -> Answer:
+    def probe(self, admin_url: str, key: str, model: str, endpoint: str, seconds: float) -> Answer:
         """One token from one endpoint, through the router's data path."""
         try:
-            return self._router.probe(admin_url, key, model, endpoint)
+            return self._router.probe(admin_url, key, model, endpoint, seconds)
         except RouterAway as error:
             return Answer(ok=False, reason=str(error))
 
-    def complete(self, url: str, model: str, certificate: str | None) -> Answer:
+    def complete(self, url: str, model: str, certificate: str | None, seconds: float) -> Answer:
         """One token from the model, as a user would ask for it."""
         try:
-            return self._router.complete(url, model, certificate)
+            return self._router.complete(url, model, certificate, seconds)
         except RouterAway as error:
             return Answer(ok=False, reason=str(error))
 

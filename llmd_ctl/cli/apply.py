@@ -38,6 +38,10 @@ def apply(
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait until it answers through the router.")
     ] = True,
+    timeout: Annotated[
+        str | None,
+        typer.Option("--timeout", metavar="5m", help="Wait so long at most; else as engines need."),
+    ] = None,
     yes: Yes = False,
     output: Output = Format.text,
 ) -> int:
@@ -50,6 +54,7 @@ def apply(
 
     if detailed_exitcode and not dry_run:
         raise UsageError.of("LC6004", "--detailed-exitcode needs --dry-run")
+    limit = _limit_seconds(timeout, waits=wait and not dry_run)
     found = preview(file, simulate)
     planned, changes = found.plan, found.changes
     tell(planned.warnings)
@@ -62,12 +67,28 @@ def apply(
             door.document(plan_document(planned, changes), output)
         return PENDING_EXIT if detailed_exitcode and changes else 0
     _announce(planned, found.shown, yes=yes)
-    result = run(planned, wait=wait)
+    result = run(planned, wait=wait, limit_seconds=limit)
     _print(planned, result, output)
     return 0
 
 
-def run(planned: Plan, *, wait: bool = True) -> ApplyResult:
+def _limit_seconds(timeout: str | None, *, waits: bool) -> float | None:
+    """Read the value of --timeout. Raises `UsageError`."""
+    from llmd_ctl.errors import UsageError
+    from llmd_ctl.spec.fields import microseconds
+
+    if timeout is None:
+        return None
+    if not waits:
+        raise UsageError.of("LC6004", "--timeout does nothing where nobody waits")
+    limit = microseconds(timeout)
+    if limit is None:
+        hint = "Write it with its unit: 90s, 5m or 1h."
+        raise UsageError.of("LC6002", "--timeout takes a duration", found=timeout, hint=hint)
+    return limit / 1e6
+
+
+def run(planned: Plan, *, wait: bool = True, limit_seconds: float | None = None) -> ApplyResult:
     """Apply a plan with its progress on stderr. Also what `demo` calls."""
     import sys
 
@@ -84,6 +105,7 @@ def run(planned: Plan, *, wait: bool = True) -> ApplyResult:
             sys.executable,
             lambda event: describe(event, progress),
             wait=wait,
+            timeout_seconds=limit_seconds,
         )
 
 

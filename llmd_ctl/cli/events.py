@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,10 +35,18 @@ def describe(event: ApplyEvent, progress: Progress) -> None:
         case events.EndpointAnswered(_, endpoint, latency_ms, simulated):
             said = " (simulated)" if simulated else ""
             progress.done(f"{endpoint} answers through the router in {latency_ms:.0f} ms{said}")
-        case events.EndpointSilent(_, endpoint, reason):
-            progress.done(f"{endpoint} gives no answer through the router yet: {reason}")
+        case events.EndpointSilent(_, endpoint, reason, since, until):
+            progress.done(
+                f"{endpoint} gives no answer through the router yet: {reason} "
+                f"(asked since {_time(since)}, until {_time(until)} at most: --timeout)"
+            )
         case events.ModelAnswered(model, latency_ms, _):
             progress.done(f"model {model} answers in {latency_ms:.0f} ms")
+
+
+def _time(unix_seconds: float) -> str:
+    """The time of day, where the person is."""
+    return time.strftime("%H:%M:%S", time.localtime(unix_seconds))
 
 
 def describe_deletion(event: ApplyEvent, progress: Progress) -> None:

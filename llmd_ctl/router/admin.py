@@ -29,7 +29,6 @@ Json = dict[str, Any]
 STATUS_SECONDS = 2.0
 HANDSHAKE_SECONDS = 5.0
 END_OF_CERTIFICATE = "-----END CERTIFICATE-----"
-ANSWER_SECONDS = 120.0  # one token of a large model on a slow engine, after a cold start
 
 
 class RouterAway(Exception):
@@ -53,15 +52,17 @@ class RouterAdmin:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise RouterAway(f"{admin_url}/status: unexpected answer ({error!r})") from error
 
-    def probe(self, admin_url: str, key: str, model: str, endpoint: str) -> Answer:
+    def probe(self, admin_url: str, key: str, model: str, endpoint: str, seconds: float) -> Answer:
         """POST /probe: one token from that endpoint, through the data path."""
         try:
             response = self._client.post(
                 f"{admin_url}/probe",
                 json={"model": model, "endpoint": endpoint},
                 headers={"authorization": f"Bearer {key}"},
-                timeout=ANSWER_SECONDS,
+                timeout=seconds,
             )
+        except httpx.TimeoutException:
+            return Answer(ok=False, reason=f"no answer within {seconds:.0f} s")
         except httpx.HTTPError as error:
             raise RouterAway(f"{admin_url}/probe: {error}") from error
         document = _object(response)
@@ -73,15 +74,15 @@ class RouterAdmin:
             simulated=document.get("simulated") is True,
         )
 
-    def complete(self, url: str, model: str, certificate: str | None) -> Answer:
+    def complete(self, url: str, model: str, certificate: str | None, seconds: float) -> Answer:
         """POST /v1/completions on the data port: one token, as a user would ask for it.
 
         `certificate` is the file with what an https port must show.
         """
         if certificate is None:
-            return self._complete(self._client, url, model)
+            return self._complete(self._client, url, model, seconds)
         with httpx.Client(verify=_believing(certificate), trust_env=False) as client:
-            return self._complete(client, url, model)
+            return self._complete(client, url, model, seconds)
 
     def shake_hands(self, url: str, certificate: str) -> None:
         """See that the data port shows this certificate; raises RouterAway.
@@ -100,14 +101,16 @@ class RouterAdmin:
             raise RouterAway(f"{url}: {error}") from error
 
     @staticmethod
-    def _complete(client: httpx.Client, url: str, model: str) -> Answer:
+    def _complete(client: httpx.Client, url: str, model: str, seconds: float) -> Answer:
         started = time.monotonic()
         try:
             response = client.post(
                 f"{url}/v1/completions",
                 json={"model": model, "prompt": "Hello", "max_tokens": 1},
-                timeout=ANSWER_SECONDS,
+                timeout=seconds,
             )
+        except httpx.TimeoutException:
+            return Answer(ok=False, reason=f"no answer within {seconds:.0f} s")
         except httpx.HTTPError as error:
             raise RouterAway(f"{url}/v1/completions: {error}") from error
         return Answer(

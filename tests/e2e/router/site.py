@@ -100,7 +100,7 @@ class Site:
         wait_until(f"{engine.name} is known", lambda: self._all_say(engine, {"starting", "ready"}))
         admin = RouterAdmin(self._client)
         for port in self.admin:
-            answer = admin.probe(f"http://127.0.0.1:{port}", KEY, MODEL, engine.name)
+            answer = admin.probe(f"http://127.0.0.1:{port}", KEY, MODEL, engine.name, 120.0)
             assert answer.ok, answer.reason
         self.set_state(engine, "ready")
 

@@ -118,7 +118,7 @@ def test_an_endpoint_that_stays_silent_is_told_with_its_reason_and_nothing_is_to
     two = plan(model("chat", variant("a"), variant("b")))
     first: list[str] = []
 
-    def probe(_url: str, _key: str, _model: str, endpoint: str) -> Answer:
+    def probe(_url: str, _key: str, _model: str, endpoint: str, _seconds: float) -> Answer:
         if endpoint in first or not first:
             first[:] = [endpoint]
             return Answer(ok=True, reason="")

@@ -526,7 +526,7 @@ class WorldNetwork:
     def router_status(self, admin_url: str) -> RouterStatus | None:
         return self._world.router_status()
 
-    def probe(self, admin_url: str, key: str, model: str, endpoint: str) -> Answer:
+    def probe(self, admin_url: str, key: str, model: str, endpoint: str, seconds: float) -> Answer:
         status = self._world.router_status()
         seen = status.endpoint(model, endpoint) if status else None
         if seen is None or not key or seen.state != "ready" or not self._world.named(endpoint):
@@ -537,7 +537,7 @@ class WorldNetwork:
         self._world.asked.append((url, certificate))
         return Answer(ok=True, reason="")
 
-    def complete(self, url: str, model: str, certificate: str | None) -> Answer:
+    def complete(self, url: str, model: str, certificate: str | None, seconds: float) -> Answer:
         self._world.asked.append((url, certificate))
         status = self._world.router_status()
         pool = status.pools.get(model) if status else None

@@ -94,7 +94,7 @@ def test_a_probe_carries_the_key_and_tells_latency_and_simulation() -> None:
         seen.append(request)
         return httpx.Response(200, json={"ok": True, "latencyMs": 12.5, "simulated": True})
 
-    reply = RouterAdmin(client(answer)).probe("http://r", "secret", "chat", "e")
+    reply = RouterAdmin(client(answer)).probe("http://r", "secret", "chat", "e", 5.0)
     assert (reply.ok, reply.latency_ms, reply.simulated) == (True, 12.5, True)
     assert seen[0].headers["authorization"] == "Bearer secret"
     assert json.loads(seen[0].content) == {"model": "chat", "endpoint": "e"}
@@ -111,17 +111,19 @@ def test_a_probe_carries_the_key_and_tells_latency_and_simulation() -> None:
     ],
 )
 def test_a_failed_probe_says_why(code: int, body: Any, reason: str) -> None:
-    reply = admin(code, body).probe("http://r", "k", "chat", "e")
+    reply = admin(code, body).probe("http://r", "k", "chat", "e", 5.0)
     assert not reply.ok
     assert reply.reason == reason
 
 
 def test_a_completion_tells_whether_the_answer_was_simulated() -> None:
-    real = admin(200, {"choices": []}).complete("http://r", "chat", None)
+    real = admin(200, {"choices": []}).complete("http://r", "chat", None, 5.0)
     assert (real.ok, real.simulated) == (True, False)
-    made = admin(200, {}, {"x-llmd-ctl-simulated": "true"}).complete("http://r", "chat", None)
+    made = admin(200, {}, {"x-llmd-ctl-simulated": "true"}).complete("http://r", "chat", None, 5.0)
     assert made.simulated
-    refused = admin(503, {"error": {"message": "no endpoint"}}).complete("http://r", "chat", None)
+    refused = admin(503, {"error": {"message": "no endpoint"}}).complete(
+        "http://r", "chat", None, 5.0
+    )
     assert (refused.ok, refused.reason) == (False, "HTTP 503: no endpoint")
 
 
@@ -162,3 +164,12 @@ def test_an_engine_that_does_not_listen_yet_is_not_ready() -> None:
     made.close()
     assert not answer.ok
     assert answer.reason.startswith("does not answer yet")
+
+
+def test_a_question_that_takes_too_long_says_how_long() -> None:
+    def hang(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("timed out", request=request)
+
+    asked = RouterAdmin(client(hang))
+    assert asked.probe("http://r", "k", "chat", "e", 30.0).reason == "no answer within 30 s"
+    assert asked.complete("http://r", "chat", None, 30.0).reason == "no answer within 30 s"

@@ -8,6 +8,7 @@ pick.md beside itself. Called by `make bench`.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shutil
@@ -64,6 +65,8 @@ def instructions(bench: Path, endpoints: int) -> int | None:
 
 def main() -> None:
     """Measures and tells."""
+    plain = argparse.RawTextHelpFormatter
+    argparse.ArgumentParser(description=__doc__, formatter_class=plain).parse_args()
     bench = program()
     lines = [
         "# What a pick costs",

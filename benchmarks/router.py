@@ -2,9 +2,9 @@
 
 `python -m benchmarks.router [--quick] [--only NAME,…] [--workloads NAME,…] [--profile FOLDER]`, or
 `--soak REQUESTS` for our router's memory over a long run. Called by `make bench` and `make soak`;
-`ci/peers` makes the peers before. Prints the tables; a whole run also writes them to router.md
-beside itself and the raw runs to router.json (`--record` names another place). The subject has one
-processor, engines and load have the other.
+who takes part is built, or made by `ci/peers`, and nobody else. Prints the tables; a whole run also
+writes them to router.md beside itself and the raw runs to router.json (`--record` names another
+place). The subject has one processor, engines and load have the other.
 """
 
 from __future__ import annotations
@@ -30,13 +30,23 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = Path(__file__).parent / "routers" / "config" / "vllm-metrics.txt"
 SUBJECT_CORE, OTHER_CORE = 0, 1
 ENGINES = 4
+AT_REST = "rest"
 
 
-def built(profile_name: str = "dist") -> Path:
-    """The folder of our programs, built as they are shipped."""
-    argv = ["cargo", "build", "--quiet", "--profile", profile_name]
-    subprocess.run([*argv, "-p", "llmd-router", "-p", "llmd-bench"], cwd=ROOT, check=True)
-    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / profile_name
+def build(wanted: list[Subject], folder: Path) -> None:
+    """Make our programs as they are shipped: of the routers only one that takes part."""
+    packages = ["llmd-bench"]
+    if any(subject.program == folder / "llmd-router" for subject in wanted):
+        packages.append("llmd-router")
+    argv = ["cargo", "build", "--quiet", "--profile", folder.name]
+    argv += [word for package in packages for word in ("-p", package)]
+    subprocess.run(argv, cwd=ROOT, check=True)
+
+
+def make_peers(wanted: list[Subject]) -> None:
+    """Have the peers made that take part."""
+    if names := sorted({one.name.partition(" ")[0] for one in wanted if one.kind != "ours"}):
+        subprocess.run([ROOT / "ci" / "peers", *names], check=True)
 
 
 def started(
@@ -87,11 +97,16 @@ def say(number: int, workload: Workload, one: Running, result: Report, took: flo
 
 def arguments() -> argparse.Namespace:
     """What is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    plain = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=plain)
     parser.add_argument("--quick", action="store_true", help="two short rounds")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--only", default="", help="subjects by name, with commas between")
-    parser.add_argument("--workloads", default="", help="workloads by name, with commas between")
+    parser.add_argument(
+        "--workloads",
+        default="",
+        help=f"by name, with commas between; {AT_REST}: what they hold idle",
+    )
     parser.add_argument("--programs", type=Path, help="a folder of them; else they are built")
     parser.add_argument("--soak", type=int, help="only that many requests through our router")
     parser.add_argument(
@@ -102,9 +117,12 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def picked(names: str, all_of_them: list[Any]) -> list[Any]:
-    """Those that were named; all without names."""
+def picked(names: str, all_of_them: list[Any], also: tuple[str, ...] = ()) -> list[Any]:
+    """Those that were named; all without names. A name that nobody has ends the program."""
     wanted = [name.strip() for name in names.split(",") if name.strip()]
+    known = [one.name for one in all_of_them]
+    if strange := [name for name in wanted if name not in {*known, *also}]:
+        sys.exit(f"nothing is named {', '.join(strange)}; there are: {', '.join([*known, *also])}")
     return [one for one in all_of_them if not wanted or one.name in wanted]
 
 
@@ -112,7 +130,7 @@ def at_rest(
     asked: argparse.Namespace, wanted: list[Subject], bench: footprint.Bench
 ) -> dict[str, Report]:
     """Memory, idling and open streams of everybody, one after the other."""
-    if asked.workloads and "rest" not in asked.workloads.split(","):
+    if asked.workloads and AT_REST not in asked.workloads.split(","):
         return {}
     size = footprint.Size.quick() if asked.quick else footprint.Size.full()
     reports = {}
@@ -127,14 +145,18 @@ def at_rest(
 def main() -> None:
     """Measures and tells."""
     asked = arguments()
-    programs = asked.programs or built()
+    programs = asked.programs or Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "dist"
     effort = Effort.quick() if asked.quick else Effort.full()
     if asked.rounds:
         effort = Effort(effort.seconds, effort.tokens, asked.rounds)
     known = subjects(programs / "llmd-router")
     for other in asked.router:
         known.append(Subject(other.name, "ours", known[0].command, other))
-    wanted, workloads = picked(asked.only, known), picked(asked.workloads, list(WORKLOADS))
+    wanted = [known[0]] if asked.soak else picked(asked.only, known)
+    workloads = picked(asked.workloads, list(WORKLOADS), also=(AT_REST,))
+    if not asked.programs:
+        build(wanted, programs)
+    make_peers(wanted)
     ends = Ends(programs / "llmd-bench", OTHER_CORE)
     with tempfile.TemporaryDirectory() as top, ExitStack() as stack:
         bench = footprint.Bench(ends, PAGE, Path(top), SUBJECT_CORE)

@@ -90,7 +90,7 @@ def vllm() -> Path:
             for tool in ("cc", "readelf"):
                 if not shutil.which(tool):
                     sys.exit(f"ci/engines: {tool} is missing; install a C compiler with binutils")
-            say("vllm: installing vLLM 0.32.0 for CPU (0.7 GB to fetch, 2.5 GB on disk, minutes)")
+            say("vllm: installing vLLM 0.32.0 for CPU (0.7 GB to fetch, 2.8 GB on disk, minutes)")
             run(uv(), "venv", "-q", "--python", interpreter(), folder)
             python = folder / "bin" / "python"
             install = (uv(), "pip", "install", "-q", "--python", python, "--no-deps")

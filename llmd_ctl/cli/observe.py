@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from llmd_ctl.profiles import Catalog
     from llmd_ctl.spec import LoadedFleet
 
-CPU = "cpu-x86"
+ARM = ("aarch64", "arm64")  # as systems call it
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 SMI_SECONDS = 10
 
@@ -29,11 +29,16 @@ def observe(loaded: LoadedFleet, catalog: Catalog, *, devices: bool) -> Observed
 
     local = {m.uri for m in loaded.fleet.spec.models if not m.uri.startswith("hf://")}
     return Observed(
-        accelerators={CPU: 1, **(_nvidia(catalog) if devices else {})},
+        accelerators={_cpu(): 1, **(_nvidia(catalog) if devices else {})},
         memory_bytes=_memory_bytes(),
         cores=len(os.sched_getaffinity(0)),
         models={uri: read_local_model(loaded.resolve(uri)) for uri in sorted(local)},
     )
+
+
+def _cpu() -> str:
+    """The profile of the machine itself."""
+    return "cpu-arm" if os.uname().machine in ARM else "cpu-x86"
 
 
 def _memory_bytes() -> int:

@@ -55,10 +55,8 @@ def choose(
         return None
     runs_as = engine.spec.stands_for or engine.name
     on = accelerator.spec.engines.get(runs_as)
-    if on is None:
-        message = f"{engine.name} does not run on {accelerator.name}"
-        allowed = tuple(sorted(accelerator.spec.engines))
-        report.add("LC2013", message, path, found=engine.name, allowed=allowed)
+    if on is None or (on.not_yet and engine.spec.stands_for is None):
+        _refuse(engine, accelerator, report, path)
         return None
     if engine.spec.stands_for is None:
         _check_flags(engine, accelerator, on, report, path)
@@ -78,6 +76,17 @@ def choose(
         ref.executable or on.executable,
         on.notes if engine.spec.stands_for is None else (),
     )
+
+
+def _refuse(engine: Engine, accelerator: Accelerator, report: Report, path: Path) -> None:
+    engines = accelerator.spec.engines
+    why = engines[engine.name].not_yet if engine.name in engines else None
+    message, hint = f"{engine.name} does not run on {accelerator.name}", None
+    if why:
+        message = f"{engine.name} on {accelerator.name} is not built yet: {why}"
+        hint = "Route to one that runs already (endpoint), or plan it with engine: {name: sim}."
+    allowed = tuple(sorted(name for name, on in engines.items() if not on.not_yet))
+    report.add("LC2013", message, path, found=engine.name, allowed=allowed, hint=hint)
 
 
 def simulated(catalog: Catalog) -> Engine:

@@ -121,6 +121,8 @@ def _rates(replica: Replica) -> Rates:
                 return number
         raise ValueError(f"{what} is known for no dtype")
 
+    if spec.memory_bandwidth.value is None:
+        raise ValueError("its memory bandwidth is not known")
     flops = dict(spec.host.flops_per_core if spec.host else spec.flops)
     compute = _compute_dtype(flops, shape)
     scale = replica.cores if spec.host else 1

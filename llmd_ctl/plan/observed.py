@@ -17,7 +17,7 @@ class Observed:
     """This machine and the models on it."""
 
     accelerators: Mapping[str, int] = field(default_factory=dict)
-    """Profile id to the number of such devices here; a machine is one `cpu-x86`."""
+    """Profile id to the number of such devices here; a machine is one `cpu-x86` or `cpu-arm`."""
     memory_bytes: int | None = None
     """Main memory that engines may use."""
     cores: int | None = None

@@ -77,7 +77,7 @@ class Stock:
         item = self._items.get((target, accelerator.name))
         if item is not None and accelerator.spec.host is None:
             return item[1].devices_per_node
-        return int(accelerator.spec.devices_per_node.known)
+        return int(accelerator.spec.devices_per_node.over(1))
 
     def price(self, target: str | None, accelerator: Accelerator) -> tuple[float | None, str]:
         """Return the price of a device for an hour, and where it is from."""

@@ -1,8 +1,11 @@
 """What is known: accelerators, engines and models, as data with source and confidence.
 
-    nvidia amd tpu gaudi cpu engines models   the data, one YAML file a profile
+    nvidia amd tpu gaudi intel cpu rebellions ascend aws   accelerators, one YAML file each, and
+                 the families (NAME.family.yaml) that they share
+    engines models   the other data
     number       a figure, its source, its confidence; units and possible ranges
-    accelerator engine model                  the types of the three kinds of profile
+    accelerator engine model   the types of the three kinds of profile
+    kubernetes container topology transfer backend   parts of an accelerator's, for renderers
     document     a profile file against its type, faults placed;  catalog: all profiles by name
     shape        a config.json as parameters and bytes (part: what is split alike;
                  quantization: packed weights)

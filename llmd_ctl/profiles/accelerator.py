@@ -1,7 +1,9 @@
 """What is known of an accelerator: one device, how fast it really is, how each engine runs on it.
 
 The types of `kind: AcceleratorProfile`. Read by `plan`; they hold figures and no formula. A device
-is one GPU, chip or card; where `host` is given it is the machine itself with all its cores.
+is what one rank of an engine takes: a GPU, chip or card, or the part of one that `topology` names;
+where `host` is given it is the machine itself with all its cores. What only renderers read lies in
+`kubernetes`, `container`, `topology`, `transfer` and `backend`.
 """
 
 from __future__ import annotations
@@ -11,9 +13,16 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from llmd_ctl.profiles import number
+from llmd_ctl.profiles.backend import Backend, ModelClass
+from llmd_ctl.profiles.container import Container, Driver, Image
+from llmd_ctl.profiles.kubernetes import Kubernetes
+from llmd_ctl.profiles.topology import Topology
+from llmd_ctl.profiles.transfer import Offload, Transfer, Transport
 
 Scalar = str | int | float | bool
 Feature = Annotated[str, number.Words(("pipeline",))]
+HostArchitecture = Annotated[str, number.Words(("amd64", "arm64"))]
+TransportName = Annotated[str, number.Words(("ib", "roce", "efa", "nvlink", "tcp"))]
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,12 @@ class EngineOn:
     env: Mapping[str, EnvironmentSetting] = field(default_factory=dict)
     unsupported: Mapping[Feature, str] = field(default_factory=dict)  # to the reason
     notes: tuple[str, ...] = ()  # said in every plan that uses it
+    not_yet: str | None = None  # why no plan is made with it, however much is known; None: one is
+    weight_dtypes: tuple[number.Dtype, ...] = ()  # it serves, computed with or unpacked; empty: any
+    images: Mapping[str, Image] = field(default_factory=dict)  # by version of the engine
+    attention: Mapping[ModelClass, Backend] = field(default_factory=dict)
+    transfer: Transfer | None = None  # None: nothing is known, and it is refused
+    offload: Offload | None = None  # likewise
 
 
 @dataclass(frozen=True)
@@ -106,9 +121,16 @@ class AcceleratorSpec:
     price_per_device_hour: number.Price
     flops: Mapping[number.Dtype, number.Flops] = field(default_factory=dict)
     link_bandwidth: number.LinkBandwidth = number.Number(None, "not given", "low")
-    architecture: str = ""
+    architecture: str = ""  # as compilers call it: sm90, gfx942
+    native_dtypes: tuple[number.Dtype, ...] = ()  # it computes with in hardware
     driver_name: str = ""  # its name in its driver's list of devices
+    driver: Driver | None = None  # None: no driver is refused as too old
     host: Host | None = None
+    host_architectures: tuple[HostArchitecture, ...] = ()  # of the CPU beside it; empty: any
+    topology: Topology | None = None  # None: any group of devices in one node
+    kubernetes: Kubernetes | None = None  # None: nothing is known, and such targets refuse it
+    container: Container | None = None  # None: nothing but the devices is given to it
+    transports: Mapping[TransportName, Transport] = field(default_factory=dict)
     engines: Mapping[str, EngineOn] = field(default_factory=dict)
 
 

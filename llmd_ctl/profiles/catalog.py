@@ -2,8 +2,8 @@
 
 `Catalog.load` reads the user's profile files; the built-in ones are read when they are asked for.
 A user's profile that extends another (or a built-in one of its own name) changes single keys; one
-that extends nothing stands alone and replaces a built-in of its name. Called by `cli`, read by
-`plan`.
+that extends nothing stands alone and replaces a built-in of its name. What accelerators of one make
+share is a family, which can be extended and is no accelerator. Called by `cli`, read by `plan`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from llmd_ctl.spec.source import SourceText, dotted, read_source
 
 T = TypeVar("T")
 BUILT_IN = "llmd-ctl"
-FOLDERS = ("nvidia", "amd", "tpu", "gaudi", "cpu", "engines", "models")
+FOLDERS = "nvidia amd tpu gaudi intel cpu rebellions ascend aws engines models".split()
+FAMILY = "AcceleratorFamily"
 BODIES = {
     "AcceleratorProfile": AcceleratorSpec,
     "EngineProfile": EngineSpec,
@@ -158,6 +159,8 @@ def _index() -> Mapping[Key, Traversable]:
                 index[("EngineProfile", engine)] = file  # the newest: files are sorted
             elif folder == "models":
                 index[("ModelProfile", name.replace("--", "/"))] = file
+            elif name.endswith(".family"):
+                index[(FAMILY, name.removesuffix(".family"))] = file
             else:
                 index[("AcceleratorProfile", name)] = file
     return index
@@ -170,14 +173,20 @@ def _built_in(kind: str, name: str) -> _Profile | None:
         return None
     document = _plain(file)
     data: Mapping[str, Any] = document["spec"]
-    lineage: tuple[str, ...] = (name,)
-    under = _built_in(kind, document["extends"]) if "extends" in document else None
+    lineage = () if kind == FAMILY else (name,)
+    under = _below(kind, document["extends"]) if "extends" in document else None
     if under is not None:
-        data, lineage = merge(under.data, data), (name, *under.lineage)
+        data, lineage = merge(under.data, data), (*lineage, *under.lineage)
     flags = _root() / "engines" / f"{file.name.removesuffix('.yaml')}.flags.yaml"
     if kind == "EngineProfile" and flags.is_file():
         data = merge(data, {"flags": _plain(flags)["flags"]})
     return _Profile(name, lineage, BUILT_IN, data)
+
+
+def _below(kind: str, name: str) -> _Profile | None:
+    """Return what another profile of this kind may extend: one of its kind, or a family."""
+    family = FAMILY if kind == "AcceleratorProfile" else kind
+    return _built_in(kind, name) or _built_in(family, name)
 
 
 @cache
@@ -269,7 +278,7 @@ class _UserProfile:
             message = f"a profile named {name} already stands in {before.origin}"
             self.checker.say("LC2014", message, ("metadata", "name"), found=name)
         if self.extends is not None:
-            under = own.get((kind, self.extends)) or _built_in(kind, self.extends)
+            under = own.get((kind, self.extends)) or _below(kind, self.extends)
             if under is None:
                 known = {n for k, n in (*_index(), *own) if k == kind}
                 message = f'no profile "{self.extends}" to extend stands before this one'

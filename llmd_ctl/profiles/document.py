@@ -16,13 +16,14 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from pydantic.alias_generators import to_camel
 
-from llmd_ctl.profiles.number import Dimension, Number, dimension, words
+from llmd_ctl.profiles.number import Dimension, Number, dimension, unknown, words
 from llmd_ctl.spec.findings import Findings
 from llmd_ctl.spec.nodes import Document, Node, Path
 from llmd_ctl.spec.source import dotted
 
 T = TypeVar("T")
 NUMBER_KEYS = ("value", "unit", "source", "confidence")
+FACT = frozenset({"value", "source"})  # keys that only a whole fact has
 KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -34,6 +35,7 @@ class Field:
     key: str
     hint: Any
     required: bool
+    nullable: bool  # null is "not known"
 
 
 @cache
@@ -46,13 +48,16 @@ def fields_of(cls: Any) -> dict[str, Field]:
             to_camel(f.name),
             _unwrapped(hints[f.name]),
             f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING,
+            unknown(hints[f.name]) is not None,
         )
         for f in dataclasses.fields(cls)
     }
 
 
 def _unwrapped(hint: Any) -> Any:
-    """Strip `| None`; unions of scalars stay."""
+    """Strip `| None`, which may be marked `Unknown`; unions of scalars stay."""
+    if unknown(hint) is not None:
+        hint = get_args(hint)[0]
     if get_origin(hint) in (Union, types.UnionType):
         kinds = [arg for arg in get_args(hint) if arg is not type(None)]
         return kinds[0] if len(kinds) == 1 else tuple(kinds)
@@ -60,14 +65,16 @@ def _unwrapped(hint: Any) -> Any:
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay one document over another. Maps merge key by key; figures, lists and scalars replace."""
+    """Lay one document over another. Maps merge key by key; facts, lists and scalars replace.
+
+    A fact is a map with a value or a source: half of one would be cited by the other half's source.
+    """
     out = dict(below)
     for key, value in above.items():
         under = out.get(key)
-        if isinstance(value, Mapping) and isinstance(under, Mapping) and "value" not in value:
-            out[key] = merge(under, value)
-        else:
-            out[key] = value
+        out[key] = value
+        if isinstance(value, Mapping) and isinstance(under, Mapping):
+            out[key] = value if FACT & {*value, *under} else merge(under, value)
     return out
 
 
@@ -102,7 +109,8 @@ class Checker:
         fields = fields_of(cls)
         for key, child in node.value.items():
             if key in fields:
-                self._value(fields[key].hint, child, (*path, key))
+                if child.value is not None or not fields[key].nullable:
+                    self._value(fields[key].hint, child, (*path, key))
             else:
                 self._unknown(key, fields, path)
         for field in fields.values():
@@ -142,8 +150,10 @@ class Checker:
         if not isinstance(node.value, list):
             self._kind("a list", node, path)
             return
+        partial, self.partial = self.partial, False  # a list replaces another whole
         for index, child in enumerate(node.value):
             self._value(hint, child, (*path, index))
+        self.partial = partial
 
     def _scalar(self, hint: Any, node: Node, path: Path) -> None:
         allowed = hint if isinstance(hint, tuple) else (hint,)

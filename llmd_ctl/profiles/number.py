@@ -17,9 +17,24 @@ RANK: dict[Confidence, int] = {"low": 0, "medium": 1, "high": 2}
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """The keys that a map may have."""
+    """The keys that a map may have, or the words that a text may be."""
 
     allowed: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Unknown:
+    """Marks a text that may be null, which is "not known", and says what follows from it."""
+
+    effect: str
+
+
+@dataclass(frozen=True)
+class Cited:
+    """What is known but is no figure: its source, and how far to trust it, stand beside it."""
+
+    source: str
+    confidence: Confidence
 
 
 DTYPES = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4", "mxfp4", "int4")
@@ -93,7 +108,13 @@ Memory = Annotated[
     ),
 ]  # fmt: skip
 Size = Annotated[Number, Dimension("size", _BYTES, high=2**50, whole=True)]
-Bandwidth = Annotated[Number, Dimension("bandwidth", _RATE, high=1e15, above_low=True)]
+Bandwidth = Annotated[
+    Number,
+    Dimension(
+        "bandwidth", _RATE, high=1e15, above_low=True,
+        null="no speed can be told, so nothing is planned on it, and the refusal says so",
+    ),
+]  # fmt: skip
 LinkBandwidth = Annotated[
     Number,
     Dimension(
@@ -115,7 +136,45 @@ Duration = Annotated[
     Number, Dimension("duration", _TIME, high=1e9, null="this overhead is counted as 0")
 ]
 Seconds = Annotated[Number, Dimension("duration", {"s": 1, "min": 60}, high=1e5, above_low=True)]
-Count = Annotated[Number, Dimension("count", low=1, high=1024, whole=True)]
+Count = Annotated[
+    Number,
+    Dimension(
+        "count", low=1, high=1024, whole=True,
+        null="a node is taken to have one, unless the inventory says more",
+    ),
+]  # fmt: skip
+Domain = Annotated[
+    Number,
+    Dimension(
+        "count", low=1, high=65536, whole=True,
+        null="devices of different nodes are taken to share no fast links",
+    ),
+]  # fmt: skip
+Shm = Annotated[
+    Number,
+    Dimension(
+        "size", _BYTES, high=2**50, whole=True,
+        null="a container keeps its runtime's own shared memory, usually 64 MiB",
+    ),
+]  # fmt: skip
+Request = Annotated[
+    Number,
+    Dimension(
+        "size", _BYTES, high=2**50, whole=True,
+        null="a container asks for none of it, and gets what the node has left",
+    ),
+]  # fmt: skip
+Cores = Annotated[
+    Number,
+    Dimension(
+        "cores", high=4096, above_low=True,
+        null="a container asks for no cores, and gets what the node has left",
+    ),
+]  # fmt: skip
+Port = Annotated[
+    Number,
+    Dimension("port", low=1, high=65535, whole=True, null="the engine's own port is taken"),
+]
 Price = Annotated[
     Number,
     Dimension("price", {"$/h": 1}, high=1e6, null='the cost is shown as "unknown", never as 0'),
@@ -125,6 +184,12 @@ Price = Annotated[
 def dimension(hint: object) -> Dimension | None:
     """Return the dimension of an annotated figure's type, or None for any other type."""
     return next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Dimension)), None)
+
+
+def unknown(hint: object) -> str | None:
+    """Return what follows where a text is null, or None where it may not be."""
+    found = (m.effect for m in getattr(hint, "__metadata__", ()) if isinstance(m, Unknown))
+    return next(found, None)
 
 
 def words(hint: object) -> tuple[str, ...] | None:

@@ -157,7 +157,8 @@ def test_swapping_the_figures_of_two_accelerators_swaps_their_capacities() -> No
         (document,) = compose(Findings(read_source(root / folder / f"{name}.yaml")))
         bodies[name] = document.root.plain()
     one, two = bodies["nvidia-h100"], bodies["google-tpu-v6e"]
-    one["spec"], two["spec"] = two["spec"], one["spec"]
+    for key in ("spec", "extends"):
+        one[key], two[key] = two[key], one[key]
     mine = "---\n".join(json.dumps(document) + "\n" for document in (one, two))
     text = fleet_text(
         "- {name: a, accelerator: nvidia-h100}\n- {name: b, accelerator: google-tpu-v6e}",

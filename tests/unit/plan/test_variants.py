@@ -367,7 +367,7 @@ def test_an_endpoint_is_routed_to_with_facts_and_not_managed() -> None:
 
 @pytest.mark.parametrize(
     ("accelerator", "uri"),
-    [("nvidia-l40s", "hf://meta-llama/Llama-3.1-8B"), ("nvidia-l4", "hf://acme/secret")],
+    [("nvidia-b9", "hf://meta-llama/Llama-3.1-8B"), ("nvidia-l4", "hf://acme/secret")],
 )
 def test_an_endpoint_of_which_nothing_is_known_is_warned_of(accelerator: str, uri: str) -> None:
     variant = f'- {{accelerator: {accelerator}, endpoint: {{url: "http://10.0.0.7:8000"}}}}'

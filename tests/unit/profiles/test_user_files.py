@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmd_ctl.errors import Problem, SpecInvalid
-from llmd_ctl.profiles import Catalog
+from llmd_ctl.profiles import Catalog, UnknownProfile
 
 HEAD = "apiVersion: fleet.llmd-ctl.dev/v1alpha1\nkind: AcceleratorProfile\n"
 
@@ -97,7 +97,7 @@ def test_an_engine_of_a_new_version_extends_the_old_one(tmp_path: Path) -> None:
         ("memoryBytes: {value: .nan, unit: GB}", "LC2006", 24),
         ("memoryBytes: {value: 1.5, unit: B}", "LC2006", 24),
         ("memoryBandwidth: {value: 0, unit: TB/s}", "LC2006", 28),
-        ("memoryBandwidth: {value: null, unit: TB/s}", "LC2005", 28),
+        ("efficiency: {kv: {value: null}}", "LC2005", 28),
         ("memoryBandwidth: {value: fast, unit: TB/s}", "LC2004", 28),
         ("memoryBandwidth: {value: 1, unit: TB/s, confidence: sure}", "LC2004", 55),
         ("memoryBandwidth: {value: 1, unit: TB/s, from: me}", "LC2002", 43),
@@ -107,6 +107,17 @@ def test_an_engine_of_a_new_version_extends_the_old_one(tmp_path: Path) -> None:
         ("engines: [vllm]", "LC2004", 12),
         ("engines: {vllm: {unsupported: {pipelines: no idea}}}", "LC2002", 34),
         ("overhead: {collectives: {'3': {}}}", "LC2002", 28),
+        ("driver: {minimum: 7, source: x, confidence: low}", "LC2004", 21),
+        ("driver: {minimum: null, source: null, confidence: low}", "LC2004", 35),
+        ("driver: {minimum: null, source: x, confidence: sure}", "LC2004", 50),
+        ("kubernetes: {selectors: {azure: []}}", "LC2002", 28),
+        ("kubernetes: {tolerations: [{effect: NoSchedule}]}", "LC2003", 30),
+        ("kubernetes: {tolerations: [{key: a, effect: Never}]}", "LC2004", 47),
+        ("container: {seccomp: none}", "LC2004", 24),
+        ("hostArchitectures: [sparc]", "LC2004", 23),
+        ("transports: {ib: {env: {A: 1}}}", "LC2004", 30),
+        ("engines: {vllm: {attention: {mamba: {}}}}", "LC2002", 32),
+        ("engines: {vllm: {transfer: {sideChannelPort: {value: 70000}}}}", "LC2006", 56),
     ],
 )
 def test_a_fault_is_refused_where_it_stands(
@@ -115,6 +126,60 @@ def test_a_fault_is_refused_where_it_stands(
     (problem,) = problems(tmp_path, profile(spec))
     assert problem.place is not None
     assert (problem.code, problem.place.line, problem.place.column) == (code, 6, column)
+
+
+def test_a_profile_of_a_family_is_a_device_of_its_own(tmp_path: Path) -> None:
+    whole = (
+        "description: mine\n  memoryBytes: {value: 288, unit: GB}\n"
+        "  memoryBandwidth: {value: 8, unit: TB/s}\n  devicesPerNode: {value: 8}\n"
+        "  pricePerDeviceHour: {value: 4, unit: $/h}\n"
+    )
+    mine = load(tmp_path, profile(whole, extends="blackwell")).accelerator("mine")
+    assert mine.lineage == ("mine",)
+    assert mine.spec.engines["vllm"].attention["dense"].order[0] == "FLASHINFER"
+    (problem,) = problems(tmp_path, profile("description: mine", extends="blackwell"))
+    assert (problem.code, problem.message) == ("LC2003", 'the key "memoryBytes" is missing in spec')
+
+
+def test_a_family_is_no_accelerator(tmp_path: Path) -> None:
+    catalog = load(tmp_path, profile("description: mine"))
+    assert "hopper" not in catalog.names("AcceleratorProfile")
+    with pytest.raises(UnknownProfile):
+        catalog.accelerator("hopper")
+    text = profile("description: x").replace("AcceleratorProfile", "AcceleratorFamily")
+    assert {p.code for p in problems(tmp_path, text)} == {"LC2001"}
+
+
+def test_a_cited_fact_is_replaced_whole(tmp_path: Path) -> None:
+    image = "{reference: 'mine:1', source: us, confidence: high}"
+    spec = f"engines: {{vllm: {{images: {{0.32.0: {image}}}}}}}"
+    images = load(tmp_path, profile(spec)).accelerator("mine").spec.engines["vllm"].images
+    assert (images["0.32.0"].reference, images["0.32.0"].note) == ("mine:1", "")
+    assert images["0.23.0"].reference == "vllm/vllm-openai:v0.23.0"
+    half = "engines: {vllm: {images: {0.32.0: {reference: 'mine:1'}}}}"
+    (problem,) = problems(tmp_path, profile(half))
+    assert problem.code == "LC2003"
+    assert "engines.vllm.images.0.32.0.source" in problem.message
+
+
+def test_lists_of_labels_are_replaced_whole(tmp_path: Path) -> None:
+    label = "{key: gpu, values: [h100, H100], source: us, confidence: high}"
+    spec = f"kubernetes: {{selectors: {{generic: [{label}]}}}}"
+    kubernetes = load(tmp_path, profile(spec)).accelerator("mine").spec.kubernetes
+    assert kubernetes is not None
+    (mine,) = kubernetes.selectors["generic"]
+    assert (mine.key, mine.values) == ("gpu", ("h100", "H100"))
+    assert kubernetes.selectors["gke"][0].values[0] == "nvidia-h100-80gb"
+    assert kubernetes.resource.name == "nvidia.com/gpu"
+
+
+def test_what_may_be_unknown_may_be_null(tmp_path: Path) -> None:
+    driver = "driver: {minimum: null, source: not looked up, confidence: low}"
+    catalog = load(tmp_path, profile(f"{driver}\n  devicesPerNode: {{value: null}}"))
+    spec = catalog.accelerator("mine").spec
+    assert spec.driver is not None
+    assert spec.driver.minimum is None
+    assert spec.devices_per_node.value is None
 
 
 def test_an_unknown_key_says_what_was_meant(tmp_path: Path) -> None:

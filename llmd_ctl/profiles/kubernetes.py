@@ -1,0 +1,69 @@
+"""How Kubernetes hands an accelerator out: its resource, its nodes, and who may run there.
+
+Types of `kind: AcceleratorProfile`, filled in by `document`. What renders for Kubernetes reads
+them; a target `local` starts processes and uses none of it. Lists are overridden whole, because
+clusters spell the labels of one device differently. It renders nothing and asks no cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from llmd_ctl.profiles.number import Cited, Unknown, Words
+
+Provider = Annotated[str, Words(("generic", "gke"))]
+
+
+@dataclass(frozen=True)
+class Selector(Cited):
+    """A label that nodes with the device carry. A node matches with any of `values`."""
+
+    key: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Toleration:
+    """A taint that nodes with the device usually carry, and that pods have to tolerate."""
+
+    key: str
+    operator: Literal["Exists", "Equal"] = "Exists"
+    value: str = ""  # with Equal
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+
+
+@dataclass(frozen=True)
+class Claim(Cited):
+    """A device class of dynamic resource allocation, by which devices can be claimed instead."""
+
+    driver: str
+    device_class: str
+    kubernetes: Annotated[
+        str | None, Unknown("claims are used only where the cluster serves resource.k8s.io/v1")
+    ]  # the oldest version of Kubernetes that the driver goes with
+    note: str = ""  # what it cannot do
+
+
+@dataclass(frozen=True)
+class Resource(Cited):
+    """The extended resource that pods ask for. One of it may hold several `devices`."""
+
+    name: Annotated[
+        str | None, Unknown("pods cannot ask for the device: it is for other targets only")
+    ]
+    devices: int = 1  # devices, as an engine counts them, in one of it
+    also: tuple[str, ...] = ()  # other names, by other device plugins
+
+
+@dataclass(frozen=True)
+class Kubernetes:
+    """All of it. A selector of `generic` holds in any cluster, the others with one provider."""
+
+    resource: Resource
+    selectors: Mapping[Provider, tuple[Selector, ...]] = field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+    claim: Claim | None = None  # None: no driver is known, and the resource is asked for
+    domain: Claim | None = None  # the channel that joins the nodes of one scale-up domain
+    scheduler: Annotated[str | None, Unknown("the cluster's own scheduler is taken")] = None

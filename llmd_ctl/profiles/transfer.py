@@ -1,0 +1,48 @@
+"""How KV leaves a device: to another replica, over which links, or into cheaper memory.
+
+Types of `kind: AcceleratorProfile`, filled in by `document`. Prefill and decode apart, and KV that
+lies elsewhere, are read from here by what renders them; until a fleet may ask for them `spec`
+refuses both as "not yet". Nothing here moves a byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from llmd_ctl.profiles import number
+from llmd_ctl.profiles.number import Cited, Unknown
+
+
+@dataclass(frozen=True)
+class Transport(Cited):
+    """One kind of network. Its variables are set all together or not at all."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    resource: str = ""  # the extended resource of its network cards, one for each device
+    capabilities: tuple[str, ...] = ()
+    connector: Mapping[str, str] = field(default_factory=dict)  # kv_connector_extra_config
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Transfer(Cited):
+    """The engine's way of handing KV from a prefill replica to a decode replica."""
+
+    connector: Annotated[
+        str | None, Unknown("prefill and decode apart are refused on this accelerator")
+    ]
+    also: tuple[str, ...] = ()  # other connectors that work
+    buffers: tuple[str, ...] = ()  # where kv_buffer_device may lie, the default first
+    side_channel_port: number.Port = number.Number(None, "none needed", "high")
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Offload(Cited):
+    """The engine's way of keeping KV in main memory or on disk."""
+
+    connector: Annotated[str | None, Unknown("offloaded KV is refused on this accelerator")]
+    also: tuple[str, ...] = ()
+    note: str = ""

@@ -125,7 +125,7 @@ class AcceleratorSpec:
     native_dtypes: tuple[number.Dtype, ...] = ()  # it computes with in hardware
     driver_name: str = ""  # its name in its driver's list of devices
     driver: Driver | None = None  # None: no driver is refused as too old
-    host: Host | None = None
+    host: Host | None = None  # None: it is a device beside a machine's processors
     host_architectures: tuple[HostArchitecture, ...] = ()  # of the CPU beside it; empty: any
     topology: Topology | None = None  # None: any group of devices in one node
     kubernetes: Kubernetes | None = None  # None: nothing is known, and such targets refuse it

@@ -42,7 +42,7 @@ class Container:
     """What a container gets beside the devices that its runtime puts into it."""
 
     shm_bytes: number.Shm  # of /dev/shm, in memory
-    hugepages_bytes: number.Request | None = None  # of 2 MiB each; None: none are needed
+    hugepages_bytes: number.Request | None = None  # None: needs none; else of 2 MiB each
     memory_bytes: number.Request | None = None  # None: what the fit says
     cpu_cores: number.Cores | None = None  # None: what the node has left
     capabilities: tuple[str, ...] = ()

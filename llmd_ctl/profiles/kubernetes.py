@@ -65,5 +65,5 @@ class Kubernetes:
     selectors: Mapping[Provider, tuple[Selector, ...]] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     claim: Claim | None = None  # None: no driver is known, and the resource is asked for
-    domain: Claim | None = None  # the channel that joins the nodes of one scale-up domain
+    domain: Claim | None = None  # None: fast links end at the node; else what joins nodes
     scheduler: Annotated[str | None, Unknown("the cluster's own scheduler is taken")] = None

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from pydantic.alias_generators import to_camel
 
-from llmd_ctl.profiles.number import Dimension, Number, dimension, unknown, words
+from llmd_ctl.profiles.number import Cited, Dimension, Number, dimension, unknown, words
 from llmd_ctl.spec.findings import Findings
 from llmd_ctl.spec.nodes import Document, Node, Path
 from llmd_ctl.spec.source import dotted
@@ -232,8 +232,10 @@ class Checker:
 
 
 def build(cls: type[T], data: Mapping[str, Any], origin: str) -> T:
-    """Make a `cls` from checked data. A figure without a source is said to come from `origin`."""
+    """Make a `cls` from checked data. A fact without a source is said to come from `origin`."""
     body: Any = cls
+    if issubclass(cls, Cited):
+        data = {"source": origin, **data}
     values = {
         field.name: _made(field.hint, data[field.key], origin)
         for field in fields_of(body).values()

@@ -29,12 +29,12 @@ class Unknown:
     effect: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cited:
     """What is known but is no figure: its source, and how far to trust it, stand beside it."""
 
-    source: str
-    confidence: Confidence
+    source: str = ""
+    confidence: Confidence = "low"
 
 
 DTYPES = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4", "mxfp4", "int4")

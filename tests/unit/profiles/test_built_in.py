@@ -1,6 +1,7 @@
 """What comes with llmd-ctl obeys the rules that a user's profile has to obey, and cites."""
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,15 @@ import pytest
 import llmd_ctl.profiles
 from llmd_ctl.profiles import Catalog, UnknownProfile
 from llmd_ctl.profiles.accelerator import AcceleratorSpec
-from llmd_ctl.profiles.catalog import BODIES, FAMILY
+from llmd_ctl.profiles.catalog import BODIES, BUILT_IN, FAMILY
 from llmd_ctl.profiles.document import Checker
+from llmd_ctl.profiles.number import Cited, Number
 from llmd_ctl.spec.compose import compose
 from llmd_ctl.spec.findings import Findings
 from llmd_ctl.spec.source import read_source
 
 ROOT = Path(llmd_ctl.profiles.__file__).parent
+CATALOG = Catalog.load()
 FILES = sorted(
     path
     for path in ROOT.glob("*/*.yaml")
@@ -68,6 +71,29 @@ def test_what_is_derived_is_not_of_high_confidence(path: Path) -> None:
     for where, figure in figures(document.root.plain()):
         if str(figure["source"]).startswith("derived"):
             assert figure["confidence"] != "high", where
+
+
+def facts(value: Any, path: str) -> Iterator[tuple[str, Cited | Number]]:
+    if isinstance(value, Cited | Number):
+        yield path, value
+    if isinstance(value, Mapping):
+        for key, child in value.items():
+            yield from facts(child, f"{path}.{key}")
+    elif isinstance(value, tuple):
+        for number, child in enumerate(value):
+            yield from facts(child, f"{path}.{number}")
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from facts(getattr(value, field.name), f"{path}.{field.name}")
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_every_fact_of_an_accelerator_says_where_it_is_from(name: str) -> None:
+    found = dict(facts(CATALOG.accelerator(name).spec, name))
+    assert len(found) > 30
+    for where, fact in found.items():
+        assert fact.source.strip(), where
+        assert fact.source != BUILT_IN, where
 
 
 def test_all_accelerators_are_there() -> None:

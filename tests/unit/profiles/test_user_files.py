@@ -157,13 +157,15 @@ def test_a_cited_fact_is_replaced_whole(tmp_path: Path) -> None:
     assert (images["0.32.0"].reference, images["0.32.0"].note) == ("mine:1", "")
     assert images["0.23.0"].reference == "vllm/vllm-openai:v0.23.0"
     half = "engines: {vllm: {images: {0.32.0: {reference: 'mine:1'}}}}"
-    (problem,) = problems(tmp_path, profile(half))
+    found = load(tmp_path, profile(half)).accelerator("mine").spec.engines["vllm"].images["0.32.0"]
+    assert (found.source, found.confidence) == (str(tmp_path / "mine.yaml"), "low")
+    (problem,) = problems(tmp_path, profile("engines: {vllm: {images: {0.32.0: {note: x}}}}"))
     assert problem.code == "LC2003"
-    assert "engines.vllm.images.0.32.0.source" in problem.message
+    assert "engines.vllm.images.0.32.0.reference" in problem.message
 
 
 def test_lists_of_labels_are_replaced_whole(tmp_path: Path) -> None:
-    label = "{key: gpu, values: [h100, H100], source: us, confidence: high}"
+    label = "{key: gpu, values: [h100, H100]}"
     spec = f"kubernetes: {{selectors: {{generic: [{label}]}}}}"
     kubernetes = load(tmp_path, profile(spec)).accelerator("mine").spec.kubernetes
     assert kubernetes is not None

@@ -96,6 +96,11 @@ def test_every_fact_of_an_accelerator_says_where_it_is_from(name: str) -> None:
         assert fact.source != BUILT_IN, where
 
 
+def test_the_readme_counts_the_accelerators(repo_root: Path) -> None:
+    readme = (repo_root / "README.md").read_text()
+    assert f"Profiles of {len(ACCELERATORS)} accelerators" in readme
+
+
 def test_all_accelerators_are_there() -> None:
     assert Catalog.load().names("AcceleratorProfile") == ACCELERATORS
     vendors = {Catalog.load().accelerator(name).spec.vendor for name in ACCELERATORS}

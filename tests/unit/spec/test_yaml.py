@@ -183,9 +183,9 @@ def _chain() -> str:
     ids=lambda text: str(text[:12]),
 )
 def test_a_hostile_document_is_refused_soon(complain: Complain, text: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     assert complain(text)
-    assert time.monotonic() - start < 20  # a liveness bound, not a speed
+    assert time.process_time() - start < 20  # a liveness bound, not a speed
 
 
 def test_a_flood_of_problems_is_cut_and_said_to_be(valid: str, complain: Complain) -> None:

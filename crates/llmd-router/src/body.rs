@@ -143,8 +143,15 @@ pub(crate) fn edited(body: &Bytes, mut edits: Vec<Edit>) -> Bytes {
 }
 
 /// Keys that were there already.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Seen<'a>(Vec<Cow<'a, str>>);
+
+impl Default for Seen<'_> {
+    /// With room for those that most bodies have.
+    fn default() -> Self {
+        Self(Vec::with_capacity(16))
+    }
+}
 
 impl<'a> Seen<'a> {
     /// One more; refused when it is there twice, or one too many.

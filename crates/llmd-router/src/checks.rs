@@ -192,7 +192,7 @@ async fn fetch(
     let Ok(uri) = Uri::try_from(path) else { return Checked::Broken };
     *request.uri_mut() = uri;
     *request.headers_mut() = HeaderMap::from_iter([(header::HOST, endpoint.authority.clone())]);
-    let answer = match upstream.send(endpoint, request, limit, || {}).await {
+    let answer = match upstream.send(endpoint, || request.clone(), limit, || {}).await {
         Ok(answer) => answer,
         Err(failure) if failure.kind == Kind::Unreachable => return Checked::Unreachable,
         Err(_) => return Checked::Broken,

@@ -209,7 +209,7 @@ impl Flight {
 impl Drop for Flight {
     /// Dropped in any phase before its end: the client left, or lets us wait for it.
     fn drop(&mut self) {
-        if self.time_left().is_zero() {
+        if !self.ended && self.time_left().is_zero() {
             let late = out_of_time();
             self.end(late.status().as_u16(), Outcome::Cancelled, Some(late.code()));
         }

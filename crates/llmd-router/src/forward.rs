@@ -76,9 +76,11 @@ pub(crate) async fn attempt(
     let wish = if exact { include::wish(ask, body) } else { None };
     let hide = wish.is_some();
     let renamed = endpoint.variant.served_name.as_deref().and_then(|name| ask.rename(name));
-    let edits = wish.into_iter().chain(renamed).collect();
-    let request = request(flight, &endpoint, client, body::edited(body, edits), traceparent);
-    let outcome = first_byte(worker, flight, &endpoint, request, ask.api).await;
+    let body = body::edited(body, wish.into_iter().chain(renamed).collect());
+    let passthrough = flight.model.as_ref().is_some_and(|model| model.passthrough);
+    let ours = Ours { id: flight.name.clone(), traceparent, passthrough };
+    let make = || request(client, &endpoint, &ours, body.clone());
+    let outcome = first_byte(worker, flight, &endpoint, make, ask.api).await;
     let outcome = outcome.map(|answer| Answer { hide, ..answer });
     match &outcome {
         Ok(answer) => flight.trace.attempted(Some(answer.head.status.as_u16()), None),
@@ -91,18 +93,25 @@ pub(crate) async fn attempt(
     outcome
 }
 
-fn request(
-    flight: &Flight,
-    endpoint: &Endpoint,
-    client: &request::Parts,
-    body: Bytes,
+/// What an attempt's head has that is not the client's.
+#[derive(Debug)]
+struct Ours {
+    id: HeaderValue,
     traceparent: Option<HeaderValue>,
+    /// The client's credentials go on.
+    passthrough: bool,
+}
+
+fn request(
+    client: &request::Parts,
+    endpoint: &Endpoint,
+    ours: &Ours,
+    body: Bytes,
 ) -> Request<Full<Bytes>> {
-    let passthrough = flight.model.as_ref().is_some_and(|model| model.passthrough);
-    let mut out = headers::upstream(&client.headers, &flight.name, passthrough);
+    let mut out = headers::upstream(&client.headers, &ours.id, ours.passthrough);
     out.insert(header::HOST, endpoint.authority.clone());
-    if let Some(traceparent) = traceparent {
-        out.insert(headers::TRACEPARENT, traceparent);
+    if let Some(traceparent) = &ours.traceparent {
+        out.insert(headers::TRACEPARENT, traceparent.clone());
     }
     let path = client.uri.path_and_query().cloned();
     let mut request = Request::new(Full::new(body));
@@ -117,7 +126,7 @@ async fn first_byte(
     worker: &Worker,
     flight: &mut Flight,
     endpoint: &Endpoint,
-    request: Request<Full<Bytes>>,
+    make: impl Fn() -> Request<Full<Bytes>>,
     api: &'static Api,
 ) -> Result<Answer, Failure> {
     let limits = &flight.table.config.limits;
@@ -132,7 +141,7 @@ async fn first_byte(
         }
     };
     let sending = async {
-        let answer = worker.upstream.send(endpoint, request, connect, sent).await?;
+        let answer = worker.upstream.send(endpoint, make, connect, sent).await?;
         let (head, mut body) = answer.response.into_parts();
         if head.status.is_informational() {
             // A switch of protocols, which nobody asked for: behind it comes no HTTP.

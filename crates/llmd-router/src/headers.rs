@@ -16,8 +16,9 @@ pub(crate) const SIMULATED: HeaderName = HeaderName::from_static("x-llmd-ctl-sim
 /// Longest request id that is taken over.
 const MAX_ID: usize = 128;
 
-/// Meant for one connection (RFC 9110, 7.6.1).
-const HOP_BY_HOP: [HeaderName; 9] = [
+/// Meant for one connection (RFC 9110, 7.6.1). A constant would be made anew for each header that
+/// is compared with it.
+static HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     header::PROXY_AUTHENTICATE,
@@ -110,13 +111,16 @@ fn is_credential(name: &str) -> bool {
 
 /// Removes from an endpoint's answer what is not for the client.
 pub(crate) fn downstream(answer: &mut HeaderMap) {
-    for name in named_by_connection(answer) {
+    let named = named_by_connection(answer);
+    let ends = |name: &&HeaderName| {
+        HOP_BY_HOP.contains(name)
+            || **name == REQUEST_ID
+            || named.iter().any(|n| n == name.as_str())
+    };
+    let ending: Vec<HeaderName> = answer.keys().filter(ends).cloned().collect();
+    for name in ending {
         answer.remove(name);
     }
-    for name in &HOP_BY_HOP {
-        answer.remove(name);
-    }
-    answer.remove(REQUEST_ID);
 }
 
 /// Whether an answer is an event stream.

@@ -16,6 +16,10 @@ pub(crate) const MAX_DEPTH: u32 = 127;
 /// Most members that are found in one value; what comes behind them is not told.
 const MAX_FOUND: usize = 256;
 
+/// Most strings are keys and words. Up to this length they are read byte by byte: preparing to
+/// look at many at a time would take longer.
+const SHORT: usize = 24;
+
 /// What is wrong with a text, and at which byte, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
@@ -60,12 +64,7 @@ impl<'a> Object<'a> {
             _ => {}
         }
         let key = self.member()?;
-        let raw = &self.text[key.clone()];
-        let plain = &raw[1..raw.len() - 1];
-        let text = match std::str::from_utf8(plain) {
-            Ok(text) if !plain.contains(&b'\\') => Some(Cow::Borrowed(text)),
-            _ => serde_json::from_slice::<String>(raw).ok().map(Cow::Owned),
-        };
+        let text = text(&self.text[key.clone()]);
         text.map(Some).ok_or(Problem { what: "the key is no text", at: key.start })
     }
 
@@ -178,6 +177,12 @@ impl<'a> Object<'a> {
     /// A string, quotes included.
     fn string(&mut self) -> Result<Range<usize>, Problem> {
         let (start, inside) = (self.at, self.at + 1);
+        let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | ..0x20);
+        let end = self.text[inside..].iter().take(SHORT).position(ends);
+        if let Some(end) = end.map(|end| inside + end).filter(|end| self.text[*end] == b'"') {
+            self.at = end + 1;
+            return Ok(start..self.at);
+        }
         self.at = inside;
         loop {
             let quote = memchr::memchr(b'"', &self.text[self.at..]);
@@ -252,6 +257,15 @@ impl<'a> Object<'a> {
     fn problem(&self, what: &'static str) -> Problem {
         let what = if self.at < self.text.len() { what } else { "the text ends too early" };
         Problem { what, at: self.at }
+    }
+}
+
+/// What a string says, without its escapes; `None` where they, or the value, make no text.
+pub(crate) fn text(raw: &[u8]) -> Option<Cow<'_, str>> {
+    let plain = raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    match std::str::from_utf8(plain) {
+        Ok(text) if !plain.contains(&b'\\') => Some(Cow::Borrowed(text)),
+        _ => serde_json::from_slice::<String>(raw).ok().map(Cow::Owned),
     }
 }
 

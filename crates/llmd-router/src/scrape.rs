@@ -103,7 +103,7 @@ async fn read(
     *request.method_mut() = Method::GET;
     *request.uri_mut() = Uri::from_static(path);
     *request.headers_mut() = HeaderMap::from_iter([(header::HOST, endpoint.authority.clone())]);
-    let answer = upstream.send(endpoint, request, limit, || {}).await;
+    let answer = upstream.send(endpoint, || request.clone(), limit, || {}).await;
     let answer = answer.map_err(|failure| match failure.kind {
         Kind::Unreachable => Why::Unreachable,
         _ => Why::Broken,

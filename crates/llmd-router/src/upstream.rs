@@ -92,23 +92,23 @@ impl Upstream {
         });
     }
 
-    /// Sends a request and waits for the answer's head. `sent` is called when the request is
-    /// on its way. A connection that was idle may have been closed by the endpoint meanwhile:
-    /// then, and only then, the request is sent once more, on a new one.
+    /// Sends a request, which `make` makes, and waits for the answer's head. `sent` is called
+    /// when it is on its way. A connection that was idle may have been closed by the endpoint
+    /// meanwhile: then, and only then, the request is made and sent once more, on a new one.
     pub(crate) async fn send(
         self: &Rc<Self>,
         endpoint: &Endpoint,
-        request: Request<Full<Bytes>>,
+        make: impl Fn() -> Request<Full<Bytes>>,
         connect: Duration,
         sent: impl Fn(),
     ) -> Result<Answer, Failure> {
         if let Some(connection) = self.take_idle(endpoint.uid).await
-            && let Ok(answer) = self.exchange(endpoint, connection, request.clone(), &sent).await
+            && let Ok(answer) = self.exchange(endpoint, connection, make(), &sent).await
         {
             return Ok(answer);
         }
         let connection = open(endpoint, connect).await?;
-        self.exchange(endpoint, connection, request, &sent).await
+        self.exchange(endpoint, connection, make(), &sent).await
     }
 
     async fn take_idle(&self, endpoint: u64) -> Option<Connection> {

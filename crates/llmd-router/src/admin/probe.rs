@@ -192,7 +192,7 @@ async fn send(
 ) -> Result<bool, String> {
     request.headers_mut().insert(header::HOST, endpoint.authority.clone());
     let connect = worker.router.table().config.limits.connect();
-    let sent = worker.upstream.send(endpoint, request, connect, || {}).await;
+    let sent = worker.upstream.send(endpoint, || request.clone(), connect, || {}).await;
     let sent = sent.map_err(|failure| failure.message)?;
     let _until_read = sent.lease;
     judge(sent.response, endpoint, answer).await

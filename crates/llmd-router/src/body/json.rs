@@ -3,7 +3,8 @@
 use super::{Ask, Media, Part, Seen};
 use crate::api::Api;
 use crate::error::Failure;
-use crate::json::{Object, Problem};
+use crate::json::{Object, Problem, text};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// What is no text in a value, and where.
@@ -34,11 +35,11 @@ pub(super) fn parse(api: &'static Api, body: &[u8]) -> Result<Ask, Failure> {
                 object.value()
             };
             let value = value.map_err(invalid)?;
-            let text = &body[value.clone()];
+            let raw = &body[value.clone()];
             if matches!(&*key, "prompt" | "input") {
-                ask.prompt_tokens = token_ids(text);
+                ask.prompt_tokens = token_ids(raw);
             }
-            if text != b"null" {
+            if raw != b"null" {
                 split(body, value, media, |part| prompt.push((order, part)));
             }
             continue;
@@ -59,9 +60,10 @@ fn note(ask: &mut Ask, key: &str, value: Range<usize>, body: &[u8]) -> Result<()
     match key {
         "model" if raw == b"null" && !ask.api.names_model => {}
         "model" => {
-            ask.model = serde_json::from_slice(raw).map_err(|_| {
+            let name = text(raw).ok_or_else(|| {
                 Failure::bad_request("`model` must be a string".into()).param("model")
             })?;
+            ask.model = name.into_owned();
             ask.model_span = value;
         }
         "stream" => ask.stream = truth(raw),
@@ -70,10 +72,13 @@ fn note(ask: &mut Ask, key: &str, value: Range<usize>, body: &[u8]) -> Result<()
         "max_output_tokens" => ask.max_tokens = number(),
         "stream_options" => ask.options = Some(value),
         "previous_response_id" if ask.api.keeps => {
-            ask.previous = serde_json::from_slice(raw).map_err(|_| {
-                let message = "`previous_response_id` must be a string".into();
-                Failure::bad_request(message).param("previous_response_id")
-            })?;
+            ask.previous = match raw {
+                b"null" => None,
+                raw => Some(text(raw).map(Cow::into_owned).ok_or_else(|| {
+                    let message = "`previous_response_id` must be a string".into();
+                    Failure::bad_request(message).param("previous_response_id")
+                })?),
+            };
         }
         _ => {}
     }

@@ -55,6 +55,31 @@ fn what_is_no_json_is_told_with_its_place() {
     }
 }
 
+/// Short strings are read in another way than long ones.
+#[test]
+fn a_string_of_any_length_ends_at_its_quote_and_holds_no_control_characters() {
+    for length in 0..3 * SHORT {
+        let plain = "x".repeat(length);
+        let text = format!("{{\"{plain}\":\"{plain}\"}}");
+        let expected = [(plain.clone(), format!("\"{plain}\""))];
+        assert_eq!(read(text.as_bytes()).unwrap(), expected, "{length}");
+        for at in 0..length {
+            let with = |what: &str| format!("{{\"a\":\"{}{what}{}\"}}", &plain[..at], &plain[at..]);
+            for escaped in ["\\\"", "\\\\", "\\n"] {
+                let text = with(escaped);
+                let value = &text["{\"a\":".len()..text.len() - 1];
+                assert_eq!(read(text.as_bytes()).unwrap(), [("a".to_owned(), value.to_owned())]);
+            }
+            for wrong in ["\n", "\0", "\u{1f}"] {
+                let problem = read(with(wrong).as_bytes()).unwrap_err();
+                assert_eq!((problem.what, problem.at), ("a control character in a string", 6 + at));
+            }
+        }
+        let problem = read(format!("{{\"{plain}").as_bytes()).unwrap_err();
+        assert_eq!((problem.what, problem.at), ("the text ends too early", 2 + length));
+    }
+}
+
 #[test]
 fn what_escapes_in_values_mean_is_not_this_readers_business() {
     for text in [r#"{"a":"\ud800"}"#, r#"{"a":"\x"}"#, r#"{"a":"\u12g4"}"#, r#"{"a":"\u"}"#] {

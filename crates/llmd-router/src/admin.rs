@@ -118,7 +118,7 @@ fn metrics(router: &Router) -> String {
         let (budget, refused) = (overview.status.retry_budget, overview.status.retries_refused);
         models.push((&*pool.name, PoolGauges { budget, refused }));
         for (endpoint, index) in &overview.members {
-            let known = overview.status.endpoints.iter().find(|known| Some(known.index) == *index);
+            let known = index.and_then(|index| overview.status.endpoint(index));
             let Some(known) = known else { continue };
             let (reported, health) = (known.reported, known.health);
             let values = EndpointGauges {

@@ -2,7 +2,6 @@
 //! whatever it was that told the scheduler. Runs on the control thread; changes nothing.
 
 use crate::endpoint::Endpoint;
-use crate::pool::{Overview, Pool};
 use crate::router::Router;
 use llmd_sched::{HealthStatus, Why};
 use std::collections::HashMap;
@@ -26,18 +25,12 @@ pub(crate) async fn watch(router: Arc<Router>) {
         tokio::time::sleep(LOOK).await;
         let mut now = HashMap::new();
         for pool in &router.table().pools {
-            look(pool, &pool.overview(), &said, &mut now);
+            for (endpoint, health) in pool.healths() {
+                let before = said.get(&endpoint.uid).copied().unwrap_or_default();
+                now.insert(endpoint.uid, tell(&pool.name, &endpoint, &health, before));
+            }
         }
         said = now;
-    }
-}
-
-fn look(pool: &Pool, overview: &Overview, said: &HashMap<u64, Said>, now: &mut HashMap<u64, Said>) {
-    for (endpoint, index) in &overview.members {
-        let status = overview.status.endpoints.iter().find(|known| Some(known.index) == *index);
-        let Some(status) = status else { continue };
-        let before = said.get(&endpoint.uid).copied().unwrap_or_default();
-        now.insert(endpoint.uid, tell(&pool.name, endpoint, &status.health, before));
     }
 }
 

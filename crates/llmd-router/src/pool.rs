@@ -15,8 +15,8 @@ use crate::metrics::{Metrics, ModelMetrics};
 use crate::tls::{Dial, Tls};
 use llmd_discovery::Snapshot;
 use llmd_sched::{
-    Action, Actions, Arrival, EndpointIndex, Event, Pick, PoolConfig, PoolState, PoolStatus,
-    Refusal, RetryCause, Rng, SchedulerKind, prefix, step,
+    Action, Actions, Arrival, EndpointIndex, Event, HealthStatus, Pick, PoolConfig, PoolState,
+    PoolStatus, Refusal, RetryCause, Rng, SchedulerKind, prefix, step,
 };
 use llmd_types::{Micros, Outcome, ReportedLoad, RequestId, Usage};
 use std::collections::BTreeMap;
@@ -221,6 +221,15 @@ impl Pool {
         let state = self.lock();
         let member = state.members.get(name)?;
         Some((Arc::clone(&member.endpoint), member.index.is_some()))
+    }
+
+    /// Endpoints that the scheduler knows, with their health.
+    pub(crate) fn healths(&self) -> Vec<(Arc<Endpoint>, HealthStatus)> {
+        let now = self.now();
+        let state = self.lock();
+        let health =
+            |m: &Member| Some((Arc::clone(&m.endpoint), state.sched.health(m.index?, now)?));
+        state.members.values().filter_map(health).collect()
     }
 
     /// Everything for status and metrics.

@@ -64,7 +64,22 @@ pub struct EndpointStatus {
     pub degraded: Vec<String>,
 }
 
+impl PoolStatus {
+    /// One endpoint by its number.
+    pub fn endpoint(&self, index: EndpointIndex) -> Option<&EndpointStatus> {
+        // They are listed in the order of their numbers.
+        let place = self.endpoints.binary_search_by_key(&index, |endpoint| endpoint.index);
+        self.endpoints.get(place.ok()?)
+    }
+}
+
 impl PoolState {
+    /// One endpoint's health at `now`: of all its state what is looked at often.
+    pub fn health(&self, index: EndpointIndex, now: Micros) -> Option<HealthStatus> {
+        let endpoint = self.endpoints.get(index.at())?;
+        Some(endpoint.health.status(&self.config.resilience, now))
+    }
+
     /// The state at `now`.
     pub fn status(&self, now: Micros) -> PoolStatus {
         let listed = |endpoint: &Endpoint| {

@@ -9,6 +9,7 @@ use llmd_discovery::State as Lifecycle;
 use llmd_sched::{BreakerState, EndpointState, EndpointStatus, HealthStatus, Why};
 use llmd_types::Micros;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 
 /// The document.
 pub(super) fn document(router: &Router) -> Value {
@@ -41,7 +42,7 @@ fn model(pool: &Pool, checks: &Checks) -> Value {
         .members
         .iter()
         .map(|(known, index)| {
-            let sched = overview.status.endpoints.iter().find(|e| Some(e.index) == *index);
+            let sched = index.and_then(|index| overview.status.endpoint(index));
             endpoint(known, sched, checks)
         })
         .collect();
@@ -65,10 +66,8 @@ fn model(pool: &Pool, checks: &Checks) -> Value {
 
 /// Endpoints that discovery names no more and whose last requests still run.
 fn leaving(overview: &Overview) -> Vec<Value> {
-    let named = |status: &&EndpointStatus| {
-        !overview.members.iter().any(|(_, index)| *index == Some(status.index))
-    };
-    let left = overview.status.endpoints.iter().filter(named);
+    let named: HashSet<_> = overview.members.iter().filter_map(|(_, index)| *index).collect();
+    let left = overview.status.endpoints.iter().filter(|status| !named.contains(&status.index));
     left.map(|status| {
         json!({
             "name": &*status.name, "address": null, "variant": &*status.variant,

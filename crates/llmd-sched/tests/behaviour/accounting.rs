@@ -97,6 +97,22 @@ fn requests_of_an_endpoint_that_left_stay_counted_there_until_they_end() {
 }
 
 #[test]
+fn an_endpoint_is_found_by_its_number_whoever_left() {
+    let mut world = World::scheduled(SchedulerKind::RoundRobin, 4);
+    world.step(Event::EndpointDown(EndpointIndex(1)));
+    let status = world.pool.status(world.now);
+    for number in [0, 1, 2, 3, 4].map(EndpointIndex) {
+        let found = status.endpoint(number);
+        let listed = ![1, 4].contains(&number.0);
+        assert_eq!(found.map(|endpoint| endpoint.index), listed.then_some(number));
+        if let Some(found) = found {
+            assert_eq!(world.pool.health(number, world.now), Some(found.health));
+        }
+    }
+    assert_eq!(world.pool.health(EndpointIndex(4), world.now), None);
+}
+
+#[test]
 fn an_endpoint_that_flaps_comes_back_with_its_number_and_its_exact_load() {
     let mut world = two();
     let pick = world.arrive(&ask(100, 10));

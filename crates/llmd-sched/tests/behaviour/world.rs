@@ -191,8 +191,7 @@ impl World {
     }
 
     pub(crate) fn endpoint(&self, place: u16) -> EndpointStatus {
-        let status = self.pool.status(self.now);
-        status.endpoints.into_iter().find(|e| e.index == EndpointIndex(place)).unwrap()
+        self.pool.status(self.now).endpoint(EndpointIndex(place)).unwrap().clone()
     }
 
     /// Requests in flight at each endpoint that is listed.

@@ -203,9 +203,6 @@ impl Endpoint {
     /// Time passes for prompts that wait here; see [`Load::advance`]. Returns a request whose
     /// prompt counts as computed now; to be called again until there is none.
     pub(crate) fn advance(&mut self, now: Micros, prefill_correction: f64) -> Option<RequestId> {
-        if !self.load.has_queue() {
-            return None;
-        }
         let (running, context) = (self.load.running, self.load.running_context);
         let rate = prefill_tokens_per_second(&self.facts, running, context);
         let starts = self.facts.max_sequences.saturating_sub(running);

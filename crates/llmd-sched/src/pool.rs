@@ -253,9 +253,10 @@ impl PoolState {
 
     /// Time passes for the prompts that wait at an endpoint.
     pub(crate) fn advance(&mut self, place: usize, now: Micros) {
-        let factor = self.corrections(&self.endpoints[place]).prefill;
-        let endpoint = &mut self.endpoints[place];
-        while let Some(id) = endpoint.advance(now, factor) {
+        while self.endpoints[place].load.has_queue() {
+            let factor = self.corrections(&self.endpoints[place]).prefill;
+            let endpoint = &mut self.endpoints[place];
+            let Some(id) = endpoint.advance(now, factor) else { return };
             let Some(request) = self.requests.get_mut(id) else { continue };
             endpoint.load.start_running(id, &mut request.charge, now);
         }

@@ -3,8 +3,9 @@
 `python -m benchmarks.router [--quick] [--only NAME,…] [--workloads NAME,…] [--profile FOLDER]`, or
 `--soak REQUESTS` for our router's memory over a long run. Called by `make bench` and `make soak`;
 who takes part is built, or made by `ci/peers`, and nobody else. Prints the tables; a whole run also
-writes them to router.md beside itself and the raw runs to router.json (`--record` names another
-place). The subject has one processor, engines and load have the other.
+writes them to router.md beside itself, the raw runs to router.json and profiles of our router to
+profiles/ (`--record` names another place). The subject has one processor, engines and load have the
+other.
 """
 
 from __future__ import annotations
@@ -146,6 +147,9 @@ def main() -> None:
     """Measures and tells."""
     asked = arguments()
     programs = asked.programs or Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "dist"
+    whole = not (asked.only or asked.workloads or asked.quick)
+    record = asked.record or (Path(__file__).with_suffix("") if whole else None)
+    profiles = asked.profile or (record.with_name("profiles") if whole and record else None)
     effort = Effort.quick() if asked.quick else Effort.full()
     if asked.rounds:
         effort = Effort(effort.seconds, effort.tokens, asked.rounds)
@@ -166,14 +170,13 @@ def main() -> None:
         ports = stack.enter_context(ends.engines(ENGINES, page=PAGE))
         running, absent = started(wanted, ports, Path(top), stack)
         runs = rounds(workloads, effort, ends, running)
-        if asked.profile:
-            profile.all_of(workloads, effort, ends, running[0], asked.profile)
+        if profiles:
+            profile.all_of(workloads, effort, ends, running[0], profiles)
         stack.pop_all().close()
         resting = at_rest(asked, wanted, bench)
     text = report.text(runs, wanted, absent, effort, resting)
     print(text)
-    whole = not (asked.only or asked.workloads or asked.quick)
-    if record := asked.record or (Path(__file__).with_suffix("") if whole else None):
+    if record:
         record.with_suffix(".md").write_text(text)
         raw = {"rounds": runs, "at rest": resting}
         record.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")

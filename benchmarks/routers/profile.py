@@ -18,10 +18,10 @@ def all_of(
     workloads: list[Workload], effort: Effort, ends: Ends, running: Running, folder: Path
 ) -> None:
     """A profile for each workload, as text in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
     if not shutil.which("perf"):
         (folder / "none.txt").write_text("perf is not installed (Debian: linux-perf)\n")
         return
-    folder.mkdir(parents=True, exist_ok=True)
     for workload in workloads:
         file = running.place.folder / "perf"
         load = threading.Thread(target=run, args=(workload, effort, ends, running))

@@ -5,6 +5,7 @@
     settings    who decides each engine flag;  flags: checked against the engine's own table
     sizing      how a replica is split so that it fits;  parallel: what is legal
     fit         the memory of one device, and the verdict;  memory: the formulas under it
+    kept        what a device keeps, in the engine's blocks;  reading: what a step reads of it
     context     how long a context may be, in words
     measure     how fast it is, by perf, from facts;  scene: what the parts hand each other
     facts       the numbers that `perf`, the router and the simulated engine work with

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from llmd_ctl.perf import ReplicaFacts
 from llmd_ctl.plan import memory
 from llmd_ctl.plan.fit import Load
+from llmd_ctl.plan.reading import reading
 from llmd_ctl.plan.records import Fit, Parallel
 from llmd_ctl.profiles.accelerator import Accelerator, Collective
 from llmd_ctl.profiles.engine import Engine
@@ -25,10 +26,11 @@ NEAREST = {
     "fp8": ("int8", "bf16"),
     "int8": ("fp8", "bf16"),
     "mxfp4": ("fp4", "fp8", "bf16"),
+    "nvfp4": ("fp4", "fp8", "bf16"),
     "int4": ("fp4", "fp8", "bf16"),
 }
 # Packed weights that are unpacked to the activations' dtype unless the device computes with fp4.
-UNPACKED = {"mxfp4": "fp4", "int4": "int4"}
+UNPACKED = {"mxfp4": "fp4", "nvfp4": "fp4", "int4": "int4"}
 COMPUTING = "computing speed"
 COLLECTIVES_PER_LAYER = 2  # after attention and after the feed-forward
 
@@ -69,8 +71,7 @@ def facts_of(replica: Replica, fit: Fit) -> tuple[ReplicaFacts, tuple[str, ...]]
     shape, parallel, load = replica.shape, replica.parallel, replica.load
     step_us, token_us, notes = _overheads(replica)
     own = replica.engine.spec.overhead
-    kv = memory.kv_bytes(shape, parallel, load.kv_element_bytes, stages=1)
-    pair = 4 * shape.heads * shape.head_dim / parallel.tensor
+    read = reading(shape, load.keeping(parallel.tensor, 1))
     facts = ReplicaFacts(
         speed=replica.speed,
         weight_bytes=_read_bytes(replica),
@@ -78,30 +79,30 @@ def facts_of(replica: Replica, fit: Fit) -> tuple[ReplicaFacts, tuple[str, ...]]
         experts=shape.experts,
         experts_per_token=shape.experts_per_token,
         flops_per_token=_flops_per_token(shape) / parallel.tensor,
-        attention_flops_per_pair=pair * shape.full_layers,
-        window_attention_flops_per_pair=pair * shape.window_layers,
-        window_tokens=shape.window if shape.window_layers else 0,
-        kv_bytes_per_token=float(kv.full),
-        window_kv_bytes_per_token=float(kv.window),
+        attention_flops_per_pair=read.pair_flops / parallel.tensor,
+        window_attention_flops_per_pair=read.near_pair_flops / parallel.tensor,
+        window_tokens=read.near_tokens,
+        kv_bytes_per_token=read.token,
+        window_kv_bytes_per_token=read.near_token,
         weight_bandwidth=rates.weight_bandwidth,
         kv_bandwidth=rates.kv_bandwidth,
         gemm_flops=rates.gemm_flops,
         gemm_half_tokens=replica.accelerator.spec.efficiency.gemm_half_tokens.known,
         attention_flops=rates.attention_flops,
         step_us=step_us,
-        sequence_us=own.sequence_us.over(0.0),
+        sequence_us=own.sequence_us.over(0.0) + read.state / rates.kv_bandwidth * 1e6,
         token_us=token_us,
         request_us=own.request_us.over(0.0),
         max_batched_tokens=load.max_batched_tokens,
         max_sequences=load.max_sequences,
         kv_tokens=max(1, fit.kv_tokens),
-        block_size=load.block_size,
+        block_size=read.block_size,
         max_model_len=load.max_model_len,
         prefix_caching=replica.prefix_caching,
         confidence=least(rates.numbers),
         price_per_hour=replica.price_per_hour,
     )
-    return facts, (*rates.notes, *notes)
+    return facts, (*rates.notes, *notes, *read.notes)
 
 
 def _rates(replica: Replica) -> Rates:
@@ -154,15 +155,15 @@ def _read_bytes(replica: Replica) -> float:
     """Weights that a step reads: all but experts, and rows of the input embedding (a few)."""
     shape, tensor = replica.shape, replica.parallel.tensor
     tied = any(part.name == "head" and not part.parameters for part in shape.parts)
-    left_out = {"experts"} if tied else {"experts", "embedding"}
+    left_out = {"experts", "tower"} if tied else {"experts", "tower", "embedding"}
     read = (p for p in shape.parts if p.name not in left_out)
-    return sum(memory.part_bytes(part, shape, tensor) for part in read)
+    return sum(memory.part_bytes(part, tensor) for part in read)
 
 
 def _expert_bytes(replica: Replica) -> float:
     shape, tensor = replica.shape, replica.parallel.tensor
     experts = (part for part in shape.parts if part.name == "experts")
-    return sum(memory.part_bytes(part, shape, tensor) for part in experts)
+    return sum(memory.part_bytes(part, tensor) for part in experts)
 
 
 def _flops_per_token(shape: ModelShape) -> float:
@@ -170,10 +171,10 @@ def _flops_per_token(shape: ModelShape) -> float:
     share = shape.experts_per_token / shape.experts if shape.experts else 1.0
     total = 0.0
     for part in shape.parts:
-        if part.name in {"attention", "kv", "mlp", "router"}:
-            total += 2 * part.parameters
-        elif part.name == "experts":
+        if part.name == "experts":
             total += 2 * part.parameters * share
+        elif part.name not in {"embedding", "head", "norms", "tower"}:
+            total += 2 * part.parameters
     return total
 
 

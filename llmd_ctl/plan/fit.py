@@ -3,7 +3,7 @@
     budget = memory x utilization
     left   = budget - weights - reserve - activations - window KV of prompts under way
     free   = left, or what the engine was told to take at most
-    tokens = free x maxModelLen / (maxModelLen x KV per token + window KV per request)
+    tokens = free x maxModelLen / (maxModelLen x KV per token + window KV and state per request)
     fits   = left covers what was told, and tokens >= maxModelLen
 
 The verdict is a function of the printed numbers: `verdict` and `kv_tokens` are all there is to it.
@@ -12,9 +12,11 @@ Called by `planner`. Pure.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from llmd_ctl.plan import memory
+from llmd_ctl.plan.kept import Keeping, kept
 from llmd_ctl.plan.records import Fit, Parallel, Verdict
 from llmd_ctl.profiles.shape import ModelShape
 
@@ -39,18 +41,36 @@ class Load:
     max_sequences: int
     max_batched_tokens: int
     block_size: int
-    kv_element_bytes: int
+    kv_format: str  # what a KV entry is made of (`memory.kv_format`)
     kv_bytes_limit: int | None = None  # as told; None: all that is left
     kv_bytes_default: int | None = None  # a host's modest limit when nothing was told
     window_kv_whole: bool = False  # the engine keeps KV that sliding windows have left behind
+    prefixes: bool = False  # prefixes stay to be found again
+
+    def keeping(self, tensor: int, stages: int) -> Keeping:
+        """How requests are kept on the device of the largest of so many stages."""
+        return Keeping(
+            tensor=tensor,
+            form=self.kv_format,
+            block_size=self.block_size,
+            max_model_len=self.max_model_len,
+            stages=stages,
+            prefixes=self.prefixes,
+            windows_whole=self.window_kv_whole,
+        )
 
 
 def kv_tokens(fit: Fit) -> int:
     """Tokens that the free KV bytes hold, as requests of full length."""
     if fit.kv_bytes_free <= 0:
         return 0
-    request = fit.max_model_len * fit.kv_bytes_per_token + fit.window_bytes_per_request
+    request = fit.max_model_len * fit.kv_bytes_per_token + constant_bytes(fit)
     return fit.kv_bytes_free * fit.max_model_len // request
+
+
+def constant_bytes(fit: Fit) -> int:
+    """Bytes of one request whatever its length."""
+    return fit.window_bytes_per_request + fit.state_bytes_per_request
 
 
 def verdict(fit: Fit) -> Verdict:
@@ -69,10 +89,7 @@ def bytes_left(fit: Fit) -> int:
 
 def fit_of(shape: ModelShape, parallel: Parallel, device: Device, load: Load) -> Fit:
     """Do the arithmetic for one device of a replica."""
-    kv = memory.kv_bytes(shape, parallel, load.kv_element_bytes, stages=parallel.pipeline)
-    if load.window_kv_whole:
-        kv = memory.KvBytes(kv.full + kv.window, 0)
-    window = memory.window_tokens_per_request(shape, load.block_size)
+    keep = kept(shape, load.keeping(parallel.tensor, parallel.pipeline))
     reserve = device.reserve_bytes
     if parallel.devices > 1:
         reserve += device.collective_reserve_bytes
@@ -86,11 +103,12 @@ def fit_of(shape: ModelShape, parallel: Parallel, device: Device, load: Load) ->
         activation_bytes=memory.activation_bytes(
             shape, parallel.tensor, load.max_batched_tokens, load.max_sequences
         ),
-        window_in_flight_bytes=int(load.max_batched_tokens * kv.window),
+        window_in_flight_bytes=int(load.max_batched_tokens * keep.near_token),
         kv_bytes_limit=load.kv_bytes_limit,
         kv_bytes_free=0,
-        kv_bytes_per_token=int(kv.full),
-        window_bytes_per_request=int(window * kv.window),
+        kv_bytes_per_token=math.ceil(keep.token),
+        window_bytes_per_request=int(keep.near_request),
+        state_bytes_per_request=int(keep.state_request),
         kv_tokens=0,
         max_model_len=load.max_model_len,
         needed_tokens=load.max_model_len,
@@ -117,7 +135,7 @@ def _finished(numbers: Fit, load: Load) -> Fit:
 def _request_bytes(fit: Fit, block_size: int) -> int:
     """KV of one request of full length, in whole blocks."""
     blocks = -(-fit.max_model_len // block_size)
-    return blocks * block_size * fit.kv_bytes_per_token + fit.window_bytes_per_request
+    return blocks * block_size * fit.kv_bytes_per_token + constant_bytes(fit)
 
 
 def gib(count: float) -> str:
@@ -143,6 +161,8 @@ def _lines(fit: Fit) -> tuple[str, ...]:
         if fit.window_bytes_per_request
         else ""
     )
+    if fit.state_bytes_per_request:
+        window += f", {gib(fit.state_bytes_per_request)} state a request"
     lines.append(
         f"KV {fit.kv_bytes_per_token:,} bytes a token{window}: room for {fit.kv_tokens:,} tokens"
     )

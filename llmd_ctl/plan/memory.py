@@ -1,73 +1,68 @@
-"""What a model takes of one device: bytes of weights, of KV for a token, of activations.
+"""What a model takes of one device: bytes of weights and of activations; bytes of a KV entry.
 
-The formulas follow vLLM's `v1/kv_cache_interface.py`. Called by `fit` and `facts`. Pure.
+What a request keeps in all is put together in `kept`. Called by `fit`, `kept` and `facts`. Pure.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from llmd_ctl.plan.records import Parallel
+from llmd_ctl.profiles.cache import CacheGroup
 from llmd_ctl.profiles.part import Part
 from llmd_ctl.profiles.shape import DTYPE_BYTES, ModelShape
 
 LOGIT_BYTES = 4  # logits are computed in fp32
-KV_DTYPE_BYTES = {
-    "float32": 4, "float16": 2, "bfloat16": 2,
-    "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "fp8_inc": 1,
+# What engines call a KV dtype, and what it is.
+KV_FORMATS = {
+    "float32": "fp32", "float16": "fp16", "bfloat16": "bf16",
+    "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "fp8_inc": "fp8",
+    "fp8_ds_mla": "fp8_ds_mla", "nvfp4_ds_mla": "nvfp4_ds_mla",
 }  # fmt: skip
+ELEMENT_BYTES = {**DTYPE_BYTES, "fp8": 1}
+PACKED = "fp8_ds_mla"  # how an index and latents of 8 bits are kept together
 
 
-@dataclass(frozen=True)
-class KvBytes:
-    """KV bytes on one device for each token of context."""
+def kv_format(shape: ModelShape, asked: str) -> str | None:
+    """What a KV entry is made of; None for a dtype whose layout is not known of this model."""
+    packed = {name for group in shape.cache for name in group.packed}
+    if asked == "auto":
+        compressed = any(group.every > 1 for group in shape.cache)
+        return PACKED if compressed else shape.dtype  # compressed entries are packed by default
+    found = KV_FORMATS.get(asked)
+    if found == "fp8" and PACKED in packed:
+        return PACKED
+    return found if found in ELEMENT_BYTES or found in packed else None
 
-    full: float  # over layers that see the whole context
-    window: float  # over sliding-window layers, for tokens inside the window
+
+def entry_bytes(group: CacheGroup, tensor: int, form: str) -> int:
+    """Bytes that one layer of a group keeps of one token on one device."""
+    if group.fixed:
+        return group.fixed
+    if form in group.packed:
+        return group.packed[form]
+    return heads_per_device(group.heads, tensor) * group.width * ELEMENT_BYTES[form]
 
 
-def kv_heads_per_device(shape: ModelShape, tensor: int) -> int:
+def heads_per_device(heads: int, tensor: int) -> int:
     """KV heads that one device holds; above one per device they are replicated."""
-    return max(1, shape.kv_heads // tensor)
+    return max(1, heads // tensor)
 
 
-def kv_element_bytes(shape: ModelShape, kv_dtype: str) -> int | None:
-    """Bytes of one KV element; None for a dtype whose layout is not known here."""
-    if kv_dtype == "auto":
-        return DTYPE_BYTES[shape.dtype]
-    return KV_DTYPE_BYTES.get(kv_dtype)
-
-
-def kv_bytes(shape: ModelShape, parallel: Parallel, element_bytes: int, *, stages: int) -> KvBytes:
-    """KV bytes a token. `stages`: cut into that many, the largest one; 1: over all layers."""
-    heads = kv_heads_per_device(shape, parallel.tensor)
-    layer = heads * 2 * shape.head_dim * element_bytes
-    full, window = (math.ceil(n / stages) for n in (shape.full_layers, shape.window_layers))
-    return KvBytes(full * layer, window * layer)
-
-
-def window_tokens_per_request(shape: ModelShape, block_size: int) -> int:
-    """Tokens of window KV that one request holds: its window in whole blocks, and one more."""
-    if not shape.window_layers:
-        return 0
-    return (math.ceil(shape.window / block_size) + 1) * block_size
-
-
-def part_bytes(part: Part, shape: ModelShape, tensor: int) -> float:
+def part_bytes(part: Part, tensor: int) -> float:
     """Bytes of a part on one device, over all stages."""
     if part.split == "none":
         return part.weight_bytes
     if part.split == "kv":
-        return part.weight_bytes * kv_heads_per_device(shape, tensor) / shape.kv_heads
+        return part.weight_bytes * heads_per_device(part.kv_heads, tensor) / part.kv_heads
     return part.weight_bytes / tensor
 
 
 def weight_bytes(shape: ModelShape, parallel: Parallel) -> int:
     """Bytes of weights on the device of the largest stage."""
     stage = math.ceil(shape.layers / parallel.pipeline) / shape.layers
-    layers = sum(part_bytes(p, shape, parallel.tensor) for p in shape.parts if p.per_layer)
-    once = [part_bytes(p, shape, parallel.tensor) for p in shape.parts if not p.per_layer]
+    layers = sum(part_bytes(p, parallel.tensor) for p in shape.parts if p.per_layer)
+    once = [part_bytes(p, parallel.tensor) for p in shape.parts if not p.per_layer]
     # The first stage embeds and the last one has the head; a single stage has both.
     ends = sum(once) if parallel.pipeline == 1 else max(once)
     return math.ceil(round(layers * stage + ends, 3))  # sums of fractions are not exact

@@ -7,7 +7,9 @@ of it (`Observed.models`). A profile of the user's that has the model's name com
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from llmd_ctl.plan.command import HUGGING_FACE, Served
@@ -15,7 +17,7 @@ from llmd_ctl.plan.observed import Observed
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.profiles.catalog import Catalog, UnknownProfile
 from llmd_ctl.profiles.engine import Engine
-from llmd_ctl.profiles.model import ConfigError, LocalModel
+from llmd_ctl.profiles.model import ConfigError, LocalModel, ModelSpec
 from llmd_ctl.profiles.shape import DTYPES, ModelShape, read_shape
 from llmd_ctl.spec import fleet as spec
 
@@ -74,9 +76,16 @@ class ModelReader:
         asked = None if dtype in OWN_DTYPES else DTYPES.get(dtype)
         shape = read_shape(config, families, dtype=asked, weight_bytes=weight_bytes)
         made = engine.spec.auto_dtype.get(shape.dtype)
-        if asked is not None or made is None or made == shape.dtype:
-            return shape
-        return read_shape(config, families, dtype=made, weight_bytes=weight_bytes)
+        if asked is None and made is not None and made != shape.dtype:
+            shape = read_shape(config, families, dtype=made, weight_bytes=weight_bytes)
+        return replace(shape, notes=(*shape.notes, *self._doubts()))
+
+    def _doubts(self) -> tuple[str, ...]:
+        """What a profile says is not confirmed of the model's config."""
+        spec = self._spec()
+        if spec is None or not spec.unconfirmed:
+            return ()
+        return (f"not confirmed of the model's config ({spec.confidence}): {spec.unconfirmed}",)
 
     def _config(self, engine: Engine, *, exact: bool) -> tuple[Mapping[str, Any], float | None]:
         """Return the config.json's content, and the bytes of the weights where they are known."""
@@ -87,19 +96,30 @@ class ModelReader:
         if local is not None and local.gguf_config and (gguf or not local.config):
             config = _parsed(local.gguf_config)
             return config, float(config["weight_bytes"]) if "weight_bytes" in config else None
-        profile = self._profile()
-        if profile is not None:
-            return profile
+        spec = self._spec()
+        if spec is not None:
+            return spec.config, spec.weight_bytes.value if spec.weight_bytes else None
         if local is not None and local.config:
             return _parsed(local.config), None
         raise self._unknown()
 
-    def _profile(self) -> tuple[Mapping[str, Any], float | None] | None:
+    def _spec(self) -> ModelSpec | None:
         try:
-            body = self._catalog.model(self._model.uri.removeprefix(HUGGING_FACE)).spec
+            return self._catalog.model(self._model.uri.removeprefix(HUGGING_FACE)).spec
         except UnknownProfile:
             return None
-        return body.config, body.weight_bytes.value if body.weight_bytes else None
+
+    def check_version(self, engine: Engine, version: str, path: Path) -> bool:
+        """Report an engine that is older than the first one that knows the model."""
+        spec = self._spec()
+        first = spec.min_version.get(engine.name) if spec is not None else None
+        if first is None or _numbers(version) >= _numbers(first):
+            return True
+        self._report.add(
+            "LC3029", f"{engine.name} {version} does not know {self._model.name}", path,
+            found=version, allowed=(f"{first} or newer",),
+        )  # fmt: skip
+        return False
 
     def _check_form(self, engine: Engine, local: LocalModel | None) -> None:
         """The weights must be in the form that the engine reads."""
@@ -134,6 +154,12 @@ class ModelReader:
             allowed=self._catalog.names("ModelProfile"),
             hint="Give a ModelProfile with its config.json (spec.profiles), or a local folder.",
         )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return a version as numbers; what follows them is left out."""
+    words = (re.match(r"\d*", word) for word in version.lstrip("v").split("."))
+    return tuple(int(word[0]) for word in words if word is not None and word[0])
 
 
 def _parsed(text: str) -> Mapping[str, Any]:

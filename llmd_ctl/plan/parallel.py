@@ -11,12 +11,17 @@ from llmd_ctl.profiles.shape import ModelShape
 
 def tensor_objection(shape: ModelShape, tensor: int) -> str | None:
     """Say why a model cannot be split `tensor` ways; None when it can."""
-    if shape.heads % tensor:
-        return f"{shape.heads} attention heads are not divisible by {tensor}"
-    if shape.kv_heads % tensor and tensor % shape.kv_heads:
-        return f"{shape.kv_heads} KV heads and {tensor} do not divide each other"
-    if not shape.experts and shape.intermediate % tensor:
-        return f"the feed-forward width {shape.intermediate} is not divisible by {tensor}"
+    for heads in shape.heads:
+        if heads % tensor:
+            return f"{heads} attention heads are not divisible by {tensor}"
+    for heads in shape.kv_heads:
+        if heads % tensor and tensor % heads:
+            return f"{heads} KV heads and {tensor} do not divide each other"
+    for state in (group.state for group in shape.cache if group.state is not None):
+        if state.groups > 1 and state.groups % tensor:
+            return f"{state.groups} groups of state channels are not divisible by {tensor}"
+    if shape.dense_width % tensor:
+        return f"the feed-forward width {shape.dense_width} is not divisible by {tensor}"
     return None
 
 

@@ -73,6 +73,7 @@ class Fit:
     kv_bytes_free: int = field(metadata={"signed": True})
     kv_bytes_per_token: int
     window_bytes_per_request: int
+    state_bytes_per_request: int  # of layers with a recurrent state; 0 without them
     kv_tokens: int  # of the whole replica
     max_model_len: int
     needed_tokens: int

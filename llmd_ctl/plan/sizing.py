@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from llmd_ctl.plan import context, memory, parallel
 from llmd_ctl.plan.engines import Chosen
-from llmd_ctl.plan.fit import Device, Load, fit_of, gib
+from llmd_ctl.plan.fit import Device, Load, constant_bytes, fit_of, gib
+from llmd_ctl.plan.kept import Keeping, kept
 from llmd_ctl.plan.records import Fit, Parallel
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.settings import Settings
@@ -77,24 +78,25 @@ class Sizing:
         if not all([self._is_possible(role, most) for role, most in MOST.items()]):
             return None
         length = value("maxModelLen") or self.shape.max_positions
-        element = self._kv_element_bytes()
-        if not self._length_is_legal(length) or element is None or not self._batch_is_legal():
+        form = self._kv_format()
+        if not self._length_is_legal(length) or form is None or not self._batch_is_legal():
             return None
         sequences = value("maxSequences") or 1
         limit = value("kvBytes")
         if self.chosen.engine.spec.context_times_sequences:
-            per_token = memory.kv_bytes(self.shape, Parallel(), element, stages=1)
-            limit = int(length * sequences * (per_token.full + per_token.window))
+            whole = kept(self.shape, Keeping(1, form, 1, length, windows_whole=True))
+            limit = int(sequences * (length * whole.token + whole.state_request))
         default = self.chosen.on.kv_default_bytes
         return Load(
             max_model_len=length,
             max_sequences=sequences,
             max_batched_tokens=value("maxBatchedTokens") or length,
             block_size=value("blockSize") or 1,
-            kv_element_bytes=element,
+            kv_format=form,
             kv_bytes_limit=limit,
             kv_bytes_default=int(default.known) if default is not None else None,
             window_kv_whole=self._keeps_window_kv(),
+            prefixes=self.settings.value("prefixCaching") is not False,
         )
 
     def _keeps_window_kv(self) -> bool:
@@ -134,17 +136,17 @@ class Sizing:
         )
         return False
 
-    def _kv_element_bytes(self) -> int | None:
+    def _kv_format(self) -> str | None:
         asked = str(self.settings.value("kvDtype") or "auto")
         legal = self.chosen.on.kv_dtypes
-        size = memory.kv_element_bytes(self.shape, asked)
+        form = memory.kv_format(self.shape, asked)
         if legal and asked not in legal:
             message = f"{self.accelerator.name} has no KV cache of type {asked}"
-        elif size is None:
+        elif form is None:
             message = f"the size of a KV cache of type {asked} is not built yet"
-            legal = tuple(memory.KV_DTYPE_BYTES)
+            legal = tuple(name for name in memory.KV_FORMATS if memory.kv_format(self.shape, name))
         else:
-            return size
+            return form
         self.report.add("LC3017", message, self._where("kvDtype"), found=asked, allowed=legal)
         return None
 
@@ -280,7 +282,7 @@ class Sizing:
             split = Parallel(tensor=wider, pipeline=self._stages() or 1)
             if wider > tensor and fit_of(self.shape, split, device, load).verdict == "fits":
                 return f"parallelism: {{tensor: {wider}}} fits."
-        room = fit.kv_bytes_free - fit.window_bytes_per_request
+        room = fit.kv_bytes_free - constant_bytes(fit)
         length = room // max(1, fit.kv_bytes_per_token) if room > 0 else 0
         if 0 < length < load.max_model_len:
             return f"maxModelLen: {length} is the longest that fits."

@@ -70,7 +70,7 @@ class VariantPlanner:
         is_simulated = scene.simulate is not None or chosen.is_simulated
         dtype = str(settings.value("dtype") or "auto")
         shape = self.reader.shape(chosen.engine, dtype, exact=not is_simulated)
-        if shape is None:
+        if shape is None or not self.reader.check_version(chosen.engine, chosen.version, at):
             return None
         return Ready(variant, path, accelerator, chosen, settings, shape, is_simulated)
 
@@ -222,7 +222,8 @@ class VariantPlanner:
     def _why(self, ready: Ready, sized: Sized, capacity: Capacity) -> tuple[str, ...]:
         engine = ready.chosen.title
         first = f"simulated: stands for {engine}" if ready.simulated else f"runs {engine}"
-        lines = [first, *sized.reasons, *ready.chosen.notes, *ready.settings.left_out]
+        lines = [first, *sized.reasons, *ready.chosen.notes, *ready.shape.notes]
+        lines += ready.settings.left_out
         if sized.parallel.pipeline > 1:
             lines.append("speed is counted without overlap of pipeline stages")
         promised = self.slo.itl_us if self.slo is not None else None

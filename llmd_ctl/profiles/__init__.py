@@ -7,7 +7,9 @@
     accelerator engine model   the types of the three kinds of profile
     kubernetes container topology transfer backend   parts of an accelerator's, for renderers
     document     a profile file against its type, faults placed;  catalog: all profiles by name
-    shape        a config.json as parameters and bytes (part: what is split alike;
+    shape        a config.json as parameters, bytes, and what is kept for each request, put
+                 together from attention, latent, compressed, recurrent, feed_forward and tower
+                 (layers: which layer is of which kind; cache, part: what they answer with;
                  quantization: packed weights)
     model_files  reads a local model for the caller of `plan` (gguf: a GGUF header)
 

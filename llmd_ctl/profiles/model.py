@@ -7,8 +7,8 @@ numbers of a config.json mean is `shape`'s business.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from llmd_ctl.profiles import number
 
@@ -26,12 +26,20 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The body of a model profile. `weight_bytes` overrides what is counted from the config."""
+    """The body of a model profile. `weight_bytes` overrides what is counted from the config.
+
+    `confidence` is that of the config: how near it is known to be to what is published.
+    `unconfirmed` says what of it is not confirmed, and what that changes. `min_version` is the
+    first version of each engine that serves the model.
+    """
 
     config: Mapping[str, Any]
     source: str
     description: str = ""
     weight_bytes: number.Size | None = None
+    confidence: Literal["high", "medium", "low"] = "high"
+    unconfirmed: str = ""
+    min_version: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -6,49 +6,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
-
-from llmd_ctl.profiles.quantization import Linear
+from typing import Literal
 
 # How tensor parallelism splits a part: evenly over devices, by whole KV heads, by experts, or not.
 Split = Literal["even", "kv", "expert", "none"]
+Name = Literal[
+    "embedding", "head", "attention", "kv", "latent", "mixer", "indexer", "mlp", "shared",
+    "experts", "router", "norms", "tower",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Part:
     """Weights that are split alike. `per_layer`: spread over the layers, else there once."""
 
-    name: Literal["embedding", "head", "attention", "kv", "mlp", "experts", "router", "norms"]
+    name: Name
     parameters: int
     weight_bytes: float
     split: Split
     per_layer: bool = True
+    kv_heads: int = 0  # those that a part of split "kv" is made of
 
 
 class Matrices:
     """Adds up matrices of one part of one layer: parameters, and bytes as they are stored."""
 
-    def __init__(self, linear: Linear, plain: int, *, expert: bool = False) -> None:
-        self.bytes_per_weight = linear.expert_bytes if expert else linear.bytes
+    def __init__(self, bytes_per_weight: float, plain: int) -> None:
+        self.bytes_per_weight = bytes_per_weight
         self.plain_bytes = plain
         self.parameters = 0
         self.bytes = 0.0
 
-    def add(self, inputs: int, outputs: int, *, bias: bool, times: int = 1) -> Matrices:
+    def add(self, inputs: int, outputs: int, *, bias: bool = False, times: int = 1) -> Matrices:
         """Add `times` matrices of that size, packed as the model packs them, and their biases."""
         self.parameters += inputs * outputs * times
         self.bytes += inputs * outputs * times * self.bytes_per_weight
         return self.plain(outputs * times if bias else 0)
 
-    def plain(self, parameters: int) -> Matrices:
-        """Add parameters that are never quantised."""
+    def plain(self, parameters: int, size: int = 0) -> Matrices:
+        """Add parameters that are never quantised; `size`: bytes of each, where not the model's."""
         self.parameters += parameters
-        self.bytes += parameters * self.plain_bytes
+        self.bytes += parameters * (size or self.plain_bytes)
         return self
 
-    def part(self, name: Any, split: Split, times: int) -> Part:
+    def part(self, name: Name, split: Split, times: int, *, kv_heads: int = 0) -> Part:
         """Return the part of `times` layers or experts that are all alike."""
-        return Part(name, self.parameters * times, self.bytes * times, split)
+        return Part(name, self.parameters * times, self.bytes * times, split, kv_heads=kv_heads)
 
 
 def scaled(part: Part, scale: float) -> Part:

@@ -43,6 +43,24 @@ def shapes(draw: st.DrawFn) -> ModelShape:
     return read_shape(config, FAMILIES)
 
 
+@st.composite
+def other_kinds(draw: st.DrawFn) -> ModelShape:
+    """Models with latents, with states, and with heads of their own in windows."""
+    catalog = Catalog.load()
+    name = draw(st.sampled_from(KINDS))
+    config = dict(catalog.model(name).spec.config)
+    return read_shape(config, FAMILIES)
+
+
+KINDS = [
+    "deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V3.2", "deepseek-ai/DeepSeek-V4-Flash",
+    "moonshotai/Kimi-K3", "Qwen/Qwen3.5-35B-A3B", "ibm-granite/granite-4.0-h-small",
+    "google/gemma-4-26B-A4B-it", "meta-llama/Llama-4-Scout-17B-16E-Instruct",
+    "XiaomiMiMo/MiMo-V2-Flash", "stepfun-ai/Step-3.7-Flash", "MiniMaxAI/MiniMax-M3",
+]  # fmt: skip
+every_kind = shapes() | other_kinds()
+
+
 devices = st.builds(
     Device,
     memory_bytes=st.integers(GIB, 300 * GIB),
@@ -56,9 +74,11 @@ loads = st.builds(
     max_sequences=st.integers(1, 1024),
     max_batched_tokens=st.integers(1, 16384),
     block_size=st.sampled_from([1, 16, 128]),
-    kv_element_bytes=st.sampled_from([1, 2, 4]),
+    kv_format=st.sampled_from(["fp8", "bf16", "fp32"]),
     kv_bytes_limit=st.none() | st.integers(1, 100 * GIB),
     kv_bytes_default=st.none() | st.integers(1, GIB),
+    window_kv_whole=st.booleans(),
+    prefixes=st.booleans(),
 )
 
 
@@ -71,13 +91,14 @@ def recompute(fit: dict[str, Any]) -> str:
     )  # fmt: skip
     told = fit["kvBytesLimit"]
     free = left if told is None else min(told, left)
-    a_request = fit["maxModelLen"] * fit["kvBytesPerToken"] + fit["windowBytesPerRequest"]
+    constant = fit["windowBytesPerRequest"] + fit["stateBytesPerRequest"]
+    a_request = fit["maxModelLen"] * fit["kvBytesPerToken"] + constant
     # At least one request of full length, and all that the engine was told to take.
     good = free > 0 and free >= a_request and (told is None or told <= left)
     return "fits" if good else "too-big"
 
 
-@given(shapes(), devices, loads, st.integers(1, 16), st.integers(1, 4))
+@given(every_kind, devices, loads, st.integers(1, 16), st.integers(1, 4))
 def test_the_verdict_follows_from_the_printed_numbers(
     shape: ModelShape, device: Device, load: Load, tensor: int, pipeline: int
 ) -> None:
@@ -86,7 +107,7 @@ def test_the_verdict_follows_from_the_printed_numbers(
     assert fit.verdict == recompute(json.loads(json.dumps(to_json(fit))))
 
 
-@given(shapes(), devices, loads, st.integers(0, 100 * GIB))
+@given(every_kind, devices, loads, st.integers(0, 100 * GIB))
 def test_more_memory_never_makes_a_fit_a_misfit(
     shape: ModelShape, device: Device, load: Load, more: int
 ) -> None:
@@ -101,7 +122,7 @@ def test_more_memory_never_makes_a_fit_a_misfit(
         assert after.verdict == "fits"
 
 
-@given(shapes(), devices, loads, st.data())
+@given(every_kind, devices, loads, st.data())
 def test_less_context_never_makes_a_fit_a_misfit(
     shape: ModelShape, device: Device, load: Load, data: st.DataObject
 ) -> None:
@@ -112,7 +133,7 @@ def test_less_context_never_makes_a_fit_a_misfit(
         assert fit_of(shape, Parallel(), device, less).verdict == "fits"
 
 
-@given(shapes(), devices, loads)
+@given(every_kind, devices, loads)
 def test_a_wider_split_never_holds_more_of_the_model_on_a_device(
     shape: ModelShape, device: Device, load: Load
 ) -> None:
@@ -124,13 +145,13 @@ def test_a_wider_split_never_holds_more_of_the_model_on_a_device(
         assert wide.kv_bytes_per_token <= narrow.kv_bytes_per_token
 
 
-@given(shapes(), st.integers(1, 64))
+@given(every_kind, st.integers(1, 64))
 def test_every_legal_split_gives_whole_heads_to_every_device(
     shape: ModelShape, devices: int
 ) -> None:
     for tensor in legal_tensors(shape, devices):
-        assert shape.heads % tensor == 0
-        assert shape.kv_heads % tensor == 0 or tensor % shape.kv_heads == 0
+        assert all(heads % tensor == 0 for heads in shape.heads)
+        assert all(heads % tensor == 0 or tensor % heads == 0 for heads in shape.kv_heads)
         assert tensor <= devices
 
 

@@ -39,7 +39,8 @@ FIT = Fit(
     verdict="fits", memory_bytes=80 * GIB, utilization=0.9, budget_bytes=72 * GIB,
     weight_bytes=15 * GIB, reserve_bytes=3 * GIB, activation_bytes=GIB, window_in_flight_bytes=0,
     kv_bytes_limit=None, kv_bytes_free=53 * GIB, kv_bytes_per_token=131072,
-    window_bytes_per_request=0, kv_tokens=434_176, max_model_len=8192, needed_tokens=8192,
+    window_bytes_per_request=0, state_bytes_per_request=0, kv_tokens=434_176,
+    max_model_len=8192, needed_tokens=8192,
     concurrency=53.0, max_sequences=256, lines=("a term of the arithmetic",),
 )  # fmt: skip
 VARIANT = PlannedVariant(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from llmd_ctl.plan import Observed, Parallel, memory
+from llmd_ctl.plan.kept import Keeping, kept
 from llmd_ctl.plan.parallel import (
     candidates,
     expert_objection,
@@ -63,23 +64,22 @@ def test_experts_are_spread_evenly_over_all_devices() -> None:
     ],
 )
 def test_kv_bytes_a_token_are_those_of_the_table(name: str, bf16: int) -> None:
-    for size, expected in ((2, bf16), (1, bf16 / 2)):
-        assert memory.kv_bytes(shape(name), Parallel(), size, stages=1).full == expected
+    for form, expected in (("bf16", bf16), ("fp8", bf16 / 2)):
+        assert kept(shape(name), Keeping(1, form, 16, 131072)).token == expected
 
 
 def test_window_layers_keep_their_window_and_not_the_context() -> None:
-    model = shape("openai/gpt-oss-20b")
-    kv = memory.kv_bytes(model, Parallel(), 2, stages=1)
-    assert kv.window == 24_576
-    assert memory.window_tokens_per_request(model, 16) == 128 + 16
-    assert memory.window_tokens_per_request(shape(), 16) == 0
+    keep = kept(shape("openai/gpt-oss-20b"), Keeping(1, "bf16", 16, 131072))
+    assert keep.near_token == 24_576
+    assert keep.near_request == (128 + 16) * 24_576
+    dense = kept(shape(), Keeping(1, "bf16", 16, 131072))
+    assert (dense.near_token, dense.near_request, dense.state_request) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("tensor", "heads"), [(1, 8), (2, 4), (8, 1), (16, 1), (32, 1)])
 def test_kv_heads_are_replicated_beyond_one_a_device(tensor: int, heads: int) -> None:
-    assert memory.kv_heads_per_device(shape(), tensor) == heads
-    kv = memory.kv_bytes(shape(), Parallel(tensor=tensor), 2, stages=1)
-    assert kv.full == 32 * heads * 2 * 128 * 2
+    assert memory.heads_per_device(8, tensor) == heads
+    assert kept(shape(), Keeping(tensor, "bf16", 16, 131072)).token == 32 * heads * 2 * 128 * 2
 
 
 def test_weights_are_split_over_devices_but_norms_and_replicated_kv_heads_are_not() -> None:

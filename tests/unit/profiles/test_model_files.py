@@ -40,7 +40,7 @@ SMALL = gguf(
 def test_a_gguf_header_gives_a_shape_with_the_files_bytes() -> None:
     config = config_of(read_header(SMALL), file_bytes=5000)
     model = read_shape(config, Catalog.load().families, weight_bytes=float(config["weight_bytes"]))
-    assert (model.layers, model.kv_heads, model.vocabulary, model.dtype) == (2, 2, 2, "fp32")
+    assert (model.layers, model.kv_heads, model.vocabulary, model.dtype) == (2, (2,), 2, "fp32")
     assert model.weight_bytes == pytest.approx(5000)
 
 

@@ -14,10 +14,43 @@ DENSE: dict[str, Any] = {
     "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 1000,
     "max_position_embeddings": 4096, "dtype": "bfloat16", "tie_word_embeddings": False,
 }  # fmt: skip
+EXPERTS: dict[str, Any] = {
+    "n_routed_experts": 4, "num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2,
+    "num_experts_per_token": 2, "moe_intermediate_size": 32, "top_k_experts": 2,
+    "moe_num_experts": 4, "moe_top_k": 2,
+}  # fmt: skip
+DENSE_AND_EXPERTS = {**DENSE, **EXPERTS}
+LATENT: dict[str, Any] = {
+    "kv_lora_rank": 32, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16,
+    "q_lora_rank": 24, "n_shared_experts": 1, "first_k_dense_replace": 1,
+}  # fmt: skip
+INDEXED = {**LATENT, "index_topk": 8, "index_n_heads": 2, "index_head_dim": 128}
+KIMI = {**LATENT, "n_shared_experts": None, "linear_attn_config": {
+    "kda_layers": [1], "num_heads": 2, "head_dim": 8, "short_conv_kernel_size": 4}}  # fmt: skip
+COMPRESSED: dict[str, Any] = {
+    "compress_ratios": [4, 128, 0], "head_dim": 16, "q_lora_rank": 24, "o_lora_rank": 8,
+    "o_groups": 2, "sliding_window": 8, "index_topk": 8, "index_n_heads": 2,
+    "index_head_dim": 128, "hc_mult": 2,
+}  # fmt: skip
+DELTA: dict[str, Any] = {
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8, "linear_conv_kernel_dim": 4, "full_attention_interval": 2,
+}  # fmt: skip
+MAMBA: dict[str, Any] = {
+    "layer_types": ["mamba", "attention"], "mamba_n_heads": 4, "mamba_d_head": 8,
+    "mamba_d_state": 16, "shared_intermediate_size": 32,
+}  # fmt: skip
+NEMOTRON: dict[str, Any] = {
+    "hybrid_override_pattern": "M*", "mamba_num_heads": 4, "mamba_head_dim": 8,
+    "ssm_state_size": 16, "conv_kernel": 4,
+}  # fmt: skip
 
 
 def shape(**changes: Any) -> ModelShape:
-    return read_shape({**DENSE, **changes}, Catalog.load().families)
+    families = Catalog.load().families
+    traits = families["families"].get(str(changes.get("model_type", "llama")), {})
+    base = DENSE_AND_EXPERTS if "experts" in traits else DENSE
+    return read_shape({**base, **changes}, families)
 
 
 def built_in(name: str) -> ModelShape:
@@ -69,8 +102,8 @@ def test_biases_and_norms_are_counted_where_the_family_has_them() -> None:
 
 
 def test_head_dim_is_what_the_config_says_else_the_hidden_size_over_the_heads() -> None:
-    assert shape().head_dim == 16
-    assert shape(head_dim=32).head_dim == 32
+    assert [group.width for group in shape().cache] == [2 * 16]
+    assert [group.width for group in shape(head_dim=32).cache] == [2 * 32]
 
 
 @pytest.mark.parametrize(
@@ -205,11 +238,23 @@ def test_weight_bytes_that_are_given_overrule_what_is_counted() -> None:
 KEYS = [
     *DENSE, "head_dim", "rope_scaling", "rope_parameters", "layer_types", "sliding_window",
     "max_window_layers", "use_sliding_window", "num_local_experts", "num_experts_per_tok",
-    "quantization_config", "decoder_sparse_step", "attention_bias",
+    "quantization_config", "decoder_sparse_step", "attention_bias", "first_k_dense_replace",
+    "moe_layer_freq", "mlp_only_layers", "mlp_layer_types", "moe_layers_enum", "index_topk",
+    "indexer_types", "compress_ratios", "attention_chunk_size", "no_rope_layers", "text_config",
+    "vision_config", "linear_attn_config", "sparse_attention_config", "hybrid_override_pattern",
+    "expert_dtype", "kv_lora_rank", "q_lora_rank", "n_shared_experts", "mamba_n_groups",
+    "full_attention_interval", "mamba_ssm_dtype", "attn_output_gate", "rope_parameters",
 ]  # fmt: skip
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-5, 5), st.integers(), st.floats(), st.text(max_size=5),
-    st.lists(st.sampled_from(["full_attention", "sliding_attention", 3, "x"]), max_size=3),
+    st.lists(
+        st.sampled_from(
+            ["full_attention", "sliding_attention", "linear_attention", "mamba", "moe", 0, 3, 4,
+             "dense", "sparse", "full", "shared", "chunked_attention", "x"]
+        ),
+        max_size=3,
+    ),
+    st.sampled_from(["M*E-", "M", "0,1", "fp4", "float32", "auto"]),
     st.fixed_dictionaries(
         {}, optional={
             "rope_type": st.sampled_from(["linear", "yarn", 3]), "factor": st.floats() | st.text(),
@@ -218,20 +263,52 @@ VALUES = st.one_of(
             "weight_block_size": st.lists(st.integers(-1, 3), max_size=3),
             "config_groups": st.dictionaries(st.text(max_size=2), st.integers(), max_size=2)
             | st.lists(st.integers(), max_size=2),
+            "ignore": st.lists(
+                st.text(max_size=5)
+                | st.sampled_from(["re:.*self_attn.*", "re:(", "re:(a+)+$", "layers.0*", "*mlp*"]),
+                max_size=3,
+            ),
+            "hidden_size": st.integers(-1, 64), "depth": st.integers(), "num_heads": st.integers(),
+            "kda_layers": st.lists(st.integers(-1, 3) | st.text(max_size=1), max_size=2),
+            "sparse_attention_freq": st.lists(st.integers(0, 2), max_size=3),
         },
     ),
 )  # fmt: skip
 
 
+# What a small model of each kind needs besides.
+KINDS: dict[str, dict[str, Any]] = {
+    **{family: {} for family in ("llama", "mistral", "qwen3", "gpt_oss", "gemma2", "glm4_moe")},
+    "deepseek_v3": LATENT, "deepseek_v32": INDEXED, "glm_moe_dsa": INDEXED, "kimi_linear": KIMI,
+    "deepseek_v4": COMPRESSED, "qwen3_5_text": DELTA, "qwen3_5_moe_text": DELTA,
+    "granitemoehybrid": MAMBA, "nemotron_h": NEMOTRON, "llama4_text": {"attention_chunk_size": 8},
+    "gemma4_text": {"global_head_dim": 32, "sliding_window": 8},
+    "minimax_m3": {"sparse_attention_config": {
+        "sparse_index_dim": 8, "sparse_num_index_heads": 1, "sparse_topk_blocks": 2,
+        "sparse_block_size": 4, "sparse_attention_freq": [0, 1]}},
+    "mimo_v2_flash": {"hybrid_layer_pattern": [0, 1], "sliding_window": 8},
+    "step3p5": {"sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", KINDS)
+def test_a_small_model_of_each_kind_is_read(family: str) -> None:
+    model = shape(**{"model_type": family, **KINDS[family]})
+    assert model.layers == 2
+    assert model.cache
+
+
 @given(
-    st.sampled_from(["llama", "mistral", "qwen3", "gpt_oss", "gemma2"]),
+    st.sampled_from(sorted(KINDS)),
     st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4),
 )
 def test_no_config_breaks_the_reader(family: str, changes: dict[str, Any]) -> None:
     try:
-        model = shape(**{"model_type": family, **changes})
+        model = shape(**{"model_type": family, **KINDS[family], **changes})
     except ConfigError:
         return
     assert 0 < model.weight_bytes < float("inf")
     assert 0 < model.max_positions <= 10**9
     assert 0 <= model.window_layers <= model.layers
+    assert 0 <= model.full_layers <= model.layers
+    assert all(group.layers > 0 for group in model.cache)

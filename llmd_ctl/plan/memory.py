@@ -49,10 +49,12 @@ def heads_per_device(heads: int, tensor: int) -> int:
     return max(1, heads // tensor)
 
 
-def part_bytes(part: Part, tensor: int) -> float:
+def part_bytes(part: Part, tensor: int, expert: int = 1) -> float:
     """Bytes of a part on one device, over all stages."""
     if part.split == "none":
         return part.weight_bytes
+    if part.split == "expert":
+        return part.weight_bytes / max(tensor, expert)  # whole experts, or a slice of each
     if part.split == "kv":
         return part.weight_bytes * heads_per_device(part.kv_heads, tensor) / part.kv_heads
     return part.weight_bytes / tensor
@@ -61,8 +63,9 @@ def part_bytes(part: Part, tensor: int) -> float:
 def weight_bytes(shape: ModelShape, parallel: Parallel) -> int:
     """Bytes of weights on the device of the largest stage."""
     stage = math.ceil(shape.layers / parallel.pipeline) / shape.layers
-    layers = sum(part_bytes(p, parallel.tensor) for p in shape.parts if p.per_layer)
-    once = [part_bytes(p, parallel.tensor) for p in shape.parts if not p.per_layer]
+    held = [(p, part_bytes(p, parallel.tensor, parallel.expert)) for p in shape.parts]
+    layers = sum(size for part, size in held if part.per_layer)
+    once = [size for part, size in held if not part.per_layer]
     # The first stage embeds and the last one has the head; a single stage has both.
     ends = sum(once) if parallel.pipeline == 1 else max(once)
     return math.ceil(round(layers * stage + ends, 3))  # sums of fractions are not exact

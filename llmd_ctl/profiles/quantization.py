@@ -21,7 +21,11 @@ MXFP4_BYTES = 17 / 32  # 32 weights of 4 bits share a scale of 8 bits (OCP Micro
 MXFP8_BYTES = 33 / 32
 NVFP4_BYTES = 9 / 16  # 16 weights of 4 bits share a scale of 8 bits
 LONGEST_PATTERN = 200
-MOST_REPEATS = 4  # in a regular expression: more of them can take for ever
+# Regular expressions that can take for ever are refused: those with many repeats, with repeats of
+# repeats, or with one right after the other; and a list of too many of them.
+MOST_REPEATS = 4
+MOST_PATTERNS = 64
+ENDLESS = re.compile(r"\)[*+{]|[*+}][*+{]|\.[*+]\.[*+]")
 
 # Linear layers that a config may leave out, with names that checkpoints have for them.
 Role = Literal["attention", "mixer", "mlp", "shared", "experts"]
@@ -140,6 +144,8 @@ def _left_out(packed: Mapping[str, Any], layers: Layers, names: Names) -> dict[R
     keys = ("ignore", "exclude_modules", "modules_to_not_convert")
     lists = (packed.get(key) for key in keys)
     said = {p for found in lists if isinstance(found, list) for p in found if isinstance(p, str)}
+    if sum(pattern.startswith("re:") for pattern in said) > MOST_PATTERNS:
+        raise _not_yet(f"a list of more than {MOST_PATTERNS} regular expressions")
     out: dict[Role, float] = {}
     for role, numbers in layers.items():
         if numbers:
@@ -180,7 +186,8 @@ def _fits(wanted: str, names: tuple[str, ...]) -> bool:
 
 def _regex(text: str) -> re.Pattern[str]:
     repeats = len(re.findall(r"[*+{]", text))
-    if len(text) <= LONGEST_PATTERN and repeats <= MOST_REPEATS:
+    bounded = repeats <= MOST_REPEATS and not ENDLESS.search(text)
+    if bounded and len(text) <= LONGEST_PATTERN:
         try:
             return re.compile(text)
         except (re.error, RecursionError, OverflowError):

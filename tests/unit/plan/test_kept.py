@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from llmd_ctl.plan import Parallel
 from llmd_ctl.plan.kept import Keeping, Kept, kept
-from llmd_ctl.plan.memory import kv_format
+from llmd_ctl.plan.memory import kv_format, weight_bytes
 from llmd_ctl.plan.parallel import tensor_objection
 from llmd_ctl.profiles import Catalog, ModelShape, read_shape
 
@@ -133,3 +134,14 @@ def test_every_kind_of_layer_must_divide_evenly(name: str, tensor: int, what: st
     objection = tensor_objection(built_in(name), tensor)
     assert (objection is None) == (what is None)
     assert what is None or what in str(objection)
+
+
+def test_a_device_holds_latents_whole_and_its_share_of_experts_and_heads() -> None:
+    model = built_in("deepseek-ai/DeepSeek-V3")
+    whole = sum(p.weight_bytes for p in model.parts if p.split == "none")
+    experts = sum(p.weight_bytes for p in model.parts if p.name == "experts")
+    rest = model.weight_bytes - whole - experts
+    split = weight_bytes(model, Parallel(tensor=8))
+    assert split == pytest.approx(whole + (rest + experts) / 8)
+    wide = weight_bytes(model, Parallel(tensor=8, data=2, expert=16))
+    assert wide == pytest.approx(whole + rest / 8 + experts / 16)

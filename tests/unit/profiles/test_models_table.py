@@ -216,6 +216,10 @@ def test_weights_take_the_bytes_of_the_checkpoint(name: str, weight_bytes: int) 
     assert built_in(name).weight_bytes == weight_bytes
 
 
+def test_weights_of_a_model_with_states_take_the_size_that_is_published() -> None:
+    assert round(built_in("ibm-granite/granite-4.0-h-small").weight_bytes / 2**30, 2) == 59.99
+
+
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [

@@ -213,9 +213,79 @@ def test_packed_weights_take_what_their_method_says(
     assert model.weight_dtype == dtype
 
 
+INT4: dict[str, Any] = {
+    "quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {
+        "num_bits": 4, "type": "int", "group_size": 32}}},
+}  # fmt: skip
+SHARES: list[tuple[dict[str, Any], float, float]] = [  # of attention and of feed-forward, packed
+    ({"ignore": []}, 1, 1),
+    ({"ignore": ["lm_head", "re:.*self_attn.*"]}, 0, 1),
+    ({"ignore": ["re:.*mlp\\.(gate|up|gate_up|down)_proj.*"]}, 1, 0),
+    ({"ignore": ["model.layers.0.self_attn*"]}, 0.5, 1),
+    ({"ignore": ["model.layers.1*", "model.layers.10.mlp*"]}, 0.5, 0.5),
+    ({"ignore": ["model.layers.*.self_attn"]}, 0, 1),
+    ({"ignore": ["*.mlp.*"]}, 1, 0),
+    ({"exclude_modules": ["language_model.model.layers.1.mlp.gate_proj"]}, 1, 0.5),
+    ({"modules_to_not_convert": ["self_attn", "gate"]}, 0, 1),
+]
+
+
+@pytest.mark.parametrize(("left_out", "attention", "mlp"), SHARES)
+def test_layers_that_a_config_leaves_out_are_not_packed(
+    left_out: dict[str, Any], attention: float, mlp: float
+) -> None:
+    model = shape(quantization_config={**INT4, **left_out})
+    matrices = {"attention": 2 * 64 * 64, "kv": 2 * 64 * 32, "mlp": 3 * 64 * 256}
+    packed = 0.5 + 2 / 32
+    for part in model.parts:
+        if part.name in matrices:
+            share = mlp if part.name == "mlp" else attention
+            expected = 2 * matrices[part.name] * (share * packed + (1 - share) * 2)
+            assert part.weight_bytes == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("packed", "dtype", "per_weight"),
+    [
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4", 9 / 16),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8", 1.0),
+        ({"quant_method": "mxfp8"}, "fp8", 33 / 32),
+        ({"quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized",
+          "config_groups": {"g": {"weights": {"num_bits": 4}}}}, "mxfp4", 17 / 32),
+        ({"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized",
+          "config_groups": {"g": {"weights": {"num_bits": 4}}}}, "nvfp4", 9 / 16),
+    ],
+)  # fmt: skip
+def test_four_bits_with_scales_of_their_own_are_counted(
+    packed: dict[str, Any], dtype: str, per_weight: float
+) -> None:
+    model = shape(quantization_config=packed)
+    linear = 2 * (64 * 64 * 2 + 64 * 32 * 2 + 64 * 256 * 3)
+    assert model.weight_dtype == dtype
+    assert model.weight_bytes == pytest.approx(
+        linear * per_weight + (model.parameters - linear) * 2
+    )
+
+
+def test_experts_may_be_of_a_dtype_of_their_own() -> None:
+    model = shape(
+        model_type="deepseek_v4", **COMPRESSED, expert_dtype="fp4",
+        quantization_config={"quant_method": "fp8"},
+    )  # fmt: skip
+    experts = next(part for part in model.parts if part.name == "experts")
+    assert experts.weight_bytes == experts.parameters * 17 / 32
+    attention = next(part for part in model.parts if part.name == "attention")
+    assert attention.weight_bytes == attention.parameters - 2 * 4 + 2 * 4 * 4  # sinks of 32 bits
+
+
 @pytest.mark.parametrize(
     "packed",
     [
+        {**INT4, "ignore": ["re:("]},
+        {**INT4, "ignore": ["re:(.*)*x"]},
+        {**INT4, "ignore": ["re:.*.*.*x"]},
+        {**INT4, "ignore": [f"re:{n}" for n in range(65)]},
+        {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"},
         {"quant_method": "quark"},
         {"quant_method": "awq", "bits": 4},
         {"quant_method": "compressed-tensors", "config_groups": {}},
@@ -233,6 +303,124 @@ def test_weight_bytes_that_are_given_overrule_what_is_counted() -> None:
     model = read_shape(DENSE, Catalog.load().families, weight_bytes=10_000.0)
     assert model.weight_bytes == pytest.approx(10_000)
     assert model.parameters == shape().parameters
+
+
+# --- models with more than a language model ---
+
+VISION = {
+    "model_type": "siglip_vision_model", "num_hidden_layers": 2, "hidden_size": 32,
+    "intermediate_size": 128, "patch_size": 14,
+}  # fmt: skip
+
+
+def test_the_language_model_of_a_larger_config_is_read_and_its_tower_counted() -> None:
+    whole = shape(model_type="llava", text_config={**DENSE}, vision_config=VISION)
+    tower = next(part for part in whole.parts if part.name == "tower")
+    blocks = 2 * (4 * 32 * 32 + 2 * 32 * 128)
+    assert tower.parameters == blocks + 3 * 14 * 14 * 32 + 32 * 64
+    assert tower.split == "none"
+    assert whole.parameters == shape().parameters + tower.parameters
+    assert whole.cache == shape().cache
+    assert any("images are counted within a few percent" in note for note in whole.notes)
+
+
+def test_what_is_not_counted_of_a_larger_config_is_said() -> None:
+    strange = shape(model_type="x", text_config={**DENSE}, vision_config={"embed_dim": 8})
+    assert strange.parameters == shape().parameters
+    assert strange.notes == ("the weights that take in images are not counted",)
+    spoken = shape(model_type="x", text_config={**DENSE}, audio_config={"depth": 1})
+    assert spoken.notes == ("the weights that take in audio are not counted",)
+
+
+def test_draft_layers_are_not_counted_and_that_is_said() -> None:
+    model = shape(model_type="deepseek_v3", **LATENT, num_nextn_predict_layers=1)
+    assert any("MTP" in note for note in model.notes)
+
+
+# --- which layer is of which kind ---
+
+
+@pytest.mark.parametrize(
+    ("changes", "dense"),
+    [
+        ({"first_k_dense_replace": 3}, 3),
+        ({"first_k_dense_replace": 1, "moe_layer_freq": 2}, 3),
+        ({"moe_layer_freq": [0, 1, 1, 0]}, 2),
+        ({"mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]}, 1),
+        ({"moe_layers_enum": "1,3"}, 2),
+        ({"mlp_only_layers": [2]}, 1),
+        ({"decoder_sparse_step": 2}, 2),
+        ({"interleave_moe_layer_step": 2}, 2),
+        ({}, 0),
+    ],
+)
+def test_experts_are_counted_in_the_layers_that_have_them(
+    changes: dict[str, Any], dense: int
+) -> None:
+    base = {**LATENT, "first_k_dense_replace": 0, "num_hidden_layers": 4}
+    model = shape(model_type="deepseek_v3", **{**base, **changes})
+    parts = {part.name: part.parameters for part in model.parts}
+    assert parts.get("mlp", 0) == dense * 3 * 64 * 256
+    assert parts["experts"] == (4 - dense) * 4 * 3 * 64 * 32
+    assert parts["shared"] == (4 - dense) * 3 * 64 * 32
+
+
+@pytest.mark.parametrize(
+    ("changes", "full", "near"),
+    [
+        ({"model_type": "llama4_text", "attention_chunk_size": 8}, 1, 3),
+        ({"model_type": "llama4_text", "attention_chunk_size": 8,
+          "no_rope_layers": [1, 0, 1, 0]}, 2, 2),
+        ({"model_type": "llama4_text", "attention_chunk_size": 8,
+          "layer_types": ["chunked_attention"] * 3 + ["full_attention"]}, 1, 3),
+        ({"model_type": "mimo_v2_flash", "sliding_window": 8,
+          "hybrid_layer_pattern": [0, 1, 1, 1]}, 1, 3),
+        ({"model_type": "qwen3_5_text", **DELTA}, 2, 0),
+        ({"model_type": "qwen3_5_text", **DELTA, "layer_types":
+          ["linear_attention"] * 3 + ["full_attention"]}, 1, 0),
+        ({"model_type": "nemotron_h", **NEMOTRON, "hybrid_override_pattern": "M*E-"}, 1, 0),
+        ({"model_type": "nemotron_h", **NEMOTRON, "hybrid_override_pattern": None,
+          "layers_block_type": ["attention", "moe", "attention", "mamba"]}, 2, 0),
+        ({"model_type": "gemma3_text", "sliding_window": 8, "sliding_window_pattern": 2}, 2, 2),
+    ],
+)  # fmt: skip
+def test_layers_are_of_the_kinds_that_the_config_says(
+    changes: dict[str, Any], full: int, near: int
+) -> None:
+    model = shape(**{"num_hidden_layers": 4, **changes})
+    assert (model.layers, model.full_layers, model.window_layers) == (4, full, near)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"layer_types": ["full_attention"]},
+        {"num_hidden_layers": 20_000},
+        {"model_type": "deepseek_v3", **LATENT, "moe_layer_freq": [1]},
+        {"model_type": "glm_moe_dsa", **INDEXED, "indexer_types": ["full"]},
+        {"model_type": "deepseek_v4", **COMPRESSED, "compress_ratios": [4]},
+    ],
+)
+def test_a_list_that_leaves_layers_out_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as raised:
+        shape(**changes)
+    assert raised.value.code == "LC2033"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model_type": "deepseek_v3", **LATENT, "index_topk": 8},
+        {"model_type": "deepseek_v3", **LATENT, "layer_types": ["chunked_attention"] * 2},
+        {"model_type": "glm_moe_dsa", **INDEXED, "index_topk_freq": 4},
+        {"model_type": "deepseek_v4", **COMPRESSED, "compress_ratios": [4, 16]},
+        {"model_type": "gemma4_text", "num_kv_shared_layers": 2},
+    ],
+)
+def test_a_kind_that_is_not_known_of_a_family_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as raised:
+        shape(**changes)
+    assert raised.value.code == "LC2031"
 
 
 KEYS = [

@@ -61,9 +61,12 @@ def part_bytes(part: Part, tensor: int, expert: int = 1) -> float:
 
 
 def weight_bytes(shape: ModelShape, parallel: Parallel) -> int:
-    """Bytes of weights on the device of the largest stage."""
+    """Bytes of weights on the device of the largest stage, with what is copied of them."""
     stage = math.ceil(shape.layers / parallel.pipeline) / shape.layers
-    held = [(p, part_bytes(p, parallel.tensor, parallel.expert)) for p in shape.parts]
+    held = [
+        (p, part_bytes(p, parallel.tensor, parallel.expert) + p.copied_bytes / parallel.tensor)
+        for p in shape.parts
+    ]
     layers = sum(size for part, size in held if part.per_layer)
     once = [size for part, size in held if not part.per_layer]
     # The first stage embeds and the last one has the head; a single stage has both.

@@ -7,6 +7,8 @@ layers/attention/mla_attention.py. Pure.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from llmd_ctl.profiles.cache import CacheGroup
 from llmd_ctl.profiles.layers import Mixer
 from llmd_ctl.profiles.model import ConfigError
@@ -39,7 +41,12 @@ def latent_attention(recipe: Recipe, layers: int, index_layers: int) -> Made:
         reads=config.count("index_topk") if index_layers else 0,
         flops=2 * heads * (nope + rope + value),
     )
-    parts = [split.part("attention", "even", layers), whole.part("latent", "none", layers)]
+    # Decoding works with this matrix in another order, unpacked (`W_UK_T` and `W_UV`).
+    copied = layers * rank * heads * (nope + value) * recipe.plain
+    parts = [
+        replace(split.part("attention", "even", layers), copied_bytes=copied),
+        whole.part("latent", "none", layers),
+    ]
     if not index_layers:
         return parts, [kept]
     index_parts, index_kept = _index(recipe, index_layers, query)

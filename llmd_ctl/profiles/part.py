@@ -26,6 +26,7 @@ class Part:
     split: Split
     per_layer: bool = True
     kv_heads: int = 0  # those that a part of split "kv" is made of
+    copied_bytes: float = 0.0  # that an engine makes of it at its start, and keeps besides
 
 
 class Matrices:

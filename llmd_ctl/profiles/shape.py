@@ -149,7 +149,7 @@ class _Reader:
             weight_dtype=recipe.packing.dtype,
             parts=(*self._ends(), *mixing, *self._norms(mixers, feeds), *feeds.parts, *tower_parts),
             cache=tuple(cache),
-            notes=(*notes, *self._drafts()),
+            notes=(*notes, *self._drafts(), *_copies(mixing)),
         )
 
     # --- kinds of model ---
@@ -268,6 +268,13 @@ class _Reader:
         if any(self.config.get(key) for key in keys):
             return ["layers for drafting tokens (MTP) are not counted: they are not loaded"]
         return []
+
+
+def _copies(parts: list[Part]) -> list[str]:
+    copied = sum(part.copied_bytes for part in parts)
+    if not copied:
+        return []
+    return [f"{copied / 2**30:.1f} GiB that decoding copies of the weights are counted beside them"]
 
 
 def _shared(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ def test_a_latent_is_counted_whole_on_each_of_eight_devices() -> None:
     assert facts(EIGHT, uri=V3)["kvBytesPerToken"] == 61 * 1152
     assert variant.fit.kv_tokens == variant.fit.kv_bytes_free // (61 * 1152)
     assert any("MTP" in line for line in variant.reasons)
+    assert any("1.9 GiB that decoding copies" in line for line in variant.reasons)
 
 
 def test_a_state_is_taken_from_the_room_of_every_request() -> None:

@@ -90,6 +90,8 @@ def test_without_the_hybrid_manager_windows_keep_everything() -> None:
 def test_smaller_entries_stand_in_longer_blocks() -> None:
     """MiMo: an entry of a window is twice one of the others, whose blocks are twice as long."""
     assert keep("XiaomiMiMo/MiMo-V2-Flash").near_request == 45 * 8 * 320 * 2 * (128 + 16)
+    wide = keep("google/gemma-4-31B-it", tensor=16)  # one head of 256 in windows, of 512 else
+    assert wide.near_request == 50 * 512 * 2 * (1024 + 32)
 
 
 def test_a_stage_keeps_its_share_of_the_layers() -> None:
@@ -138,7 +140,8 @@ def test_every_kind_of_layer_must_divide_evenly(name: str, tensor: int, what: st
 
 def test_a_device_holds_latents_whole_and_its_share_of_experts_and_heads() -> None:
     model = built_in("deepseek-ai/DeepSeek-V3")
-    whole = sum(p.weight_bytes for p in model.parts if p.split == "none")
+    names = {"latent", "router", "norms"}
+    whole = sum(p.weight_bytes for p in model.parts if p.name in names)
     experts = sum(p.weight_bytes for p in model.parts if p.name == "experts")
     rest = model.weight_bytes - whole - experts
     copied = 61 * 512 * 128 * (128 + 128) * 2  # kv_b_proj as decoding wants it, unpacked

@@ -244,6 +244,37 @@ def test_blocks_of_128_by_128_and_experts_of_four_bits_are_counted_with_their_sc
     assert kimi.weight_bytes == pytest.approx(experts * (0.5 + 2 / 32) + 2 * rest)
 
 
+def without_tower(name: str) -> int:
+    return sum(part.parameters for part in built_in(name).parts if part.name != "tower")
+
+
+def test_a_gate_as_wide_as_the_queries_and_delta_nets_are_counted() -> None:
+    hidden, vocabulary = 5120, 248320
+    attention = hidden * 2 * 24 * 256 + 24 * 256 * hidden + 2 * hidden * 4 * 256 + 2 * 256
+    channels = 2 * 16 * 128 + 48 * 128
+    delta = hidden * (channels + 48 * 128 + 2 * 48) + 48 * 128 * hidden
+    delta += 4 * channels + 2 * 48 + 128
+    layers = 16 * attention + 48 * delta + 64 * 3 * hidden * 17408 + (2 * 64 + 1) * hidden
+    assert without_tower("Qwen/Qwen3.5-27B") == layers + 2 * vocabulary * hidden
+
+
+def test_keys_that_are_values_and_experts_beside_a_dense_layer_are_counted() -> None:
+    hidden = 2816
+    near = 2 * hidden * 16 * 256 + 2 * hidden * 8 * 256 + 2 * 256
+    full_layer = 2 * hidden * 16 * 512 + hidden * 2 * 512 + 2 * 512
+    feeding = 3 * hidden * 2112 + 128 * 3 * hidden * 704 + hidden * 128 + hidden + 128
+    layers = 25 * near + 5 * full_layer + 30 * feeding + (7 * 30 + 1) * hidden
+    assert without_tower("google/gemma-4-26B-A4B-it") == layers + 262144 * hidden
+
+
+def test_a_tower_with_gates_has_three_matrices_a_layer() -> None:
+    parts = built_in("google/gemma-4-26B-A4B-it").parts
+    (tower,) = (part for part in parts if part.name == "tower")
+    blocks = 27 * (4 * 1152 * 1152 + 3 * 1152 * 4304)
+    ends = (3 * 16 * 16 + 2 * 10240) * 1152 + 1152 * 2816
+    assert tower.parameters == blocks + ends
+
+
 @pytest.mark.parametrize("name", TABLE)
 def test_a_model_of_low_confidence_says_what_is_not_confirmed(name: str) -> None:
     spec = Catalog.load().model(name).spec

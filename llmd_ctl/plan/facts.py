@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from llmd_ctl.perf import ReplicaFacts
 from llmd_ctl.plan import memory
 from llmd_ctl.plan.fit import Load
+from llmd_ctl.plan.kept import most_requests
 from llmd_ctl.plan.reading import reading
 from llmd_ctl.plan.records import Fit, Parallel
 from llmd_ctl.profiles.accelerator import Accelerator, Collective
@@ -72,6 +73,9 @@ def facts_of(replica: Replica, fit: Fit) -> tuple[ReplicaFacts, tuple[str, ...]]
     step_us, token_us, notes = _overheads(replica)
     own = replica.engine.spec.overhead
     read = reading(shape, load.keeping(parallel.tensor, 1))
+    most = most_requests(shape, load.keeping(parallel.tensor, parallel.pipeline), fit.kv_bytes_free)
+    if most < load.max_sequences:
+        notes = (*notes, f"there is room for the states of {most} requests at once")
     facts = ReplicaFacts(
         speed=replica.speed,
         weight_bytes=_read_bytes(replica),
@@ -94,7 +98,7 @@ def facts_of(replica: Replica, fit: Fit) -> tuple[ReplicaFacts, tuple[str, ...]]
         token_us=token_us,
         request_us=own.request_us.over(0.0),
         max_batched_tokens=load.max_batched_tokens,
-        max_sequences=load.max_sequences,
+        max_sequences=min(load.max_sequences, most),
         kv_tokens=max(1, fit.kv_tokens),
         block_size=read.block_size,
         max_model_len=load.max_model_len,

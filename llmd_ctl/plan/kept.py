@@ -10,6 +10,7 @@ what that leaves empty is not counted. Called by `fit` and `facts`. Pure.
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from dataclasses import dataclass
 
@@ -68,6 +69,14 @@ def kept(shape: ModelShape, how: Keeping) -> Kept:
             near += layers * entry
             near_request += layers * entry * _near_tokens(group, own, how.max_model_len)
     return Kept(token, near, near_request, state, block, state_block)
+
+
+def most_requests(shape: ModelShape, how: Keeping, free_bytes: int) -> int:
+    """Return how many requests, however short, find room: a state and one block for each."""
+    keep = kept(shape, how)
+    if not keep.state_block:
+        return sys.maxsize
+    return max(1, int(free_bytes // (keep.state_block + keep.block_size * keep.token)))
 
 
 _MAIN = ("attention", "latent")

@@ -46,6 +46,17 @@ def test_a_state_is_taken_from_the_room_of_every_request() -> None:
     assert plain.kv_tokens > fit.kv_tokens
 
 
+def test_no_more_requests_run_at_once_than_states_find_room() -> None:
+    variant = planned(H100, uri=NANO, model="maxModelLen: 65536")
+    assert variant.fit is not None
+    assert variant.facts is not None
+    block = 2 * 2 * 128 * 2 * 2096  # bytes of a block in one layer
+    most = variant.fit.kv_bytes_free // (24 * block + 6 * block)
+    assert variant.facts["maxSequences"] == most < variant.fit.max_sequences
+    assert f"there is room for the states of {most} requests at once" in variant.reasons
+    assert facts(H100)["maxSequences"] == 1024
+
+
 def test_prefixes_of_a_model_with_states_are_found_in_its_long_blocks() -> None:
     f = facts(H100, uri=QWEN, model="maxModelLen: 32768")
     assert f["blockSize"] == 784

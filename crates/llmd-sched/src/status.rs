@@ -130,9 +130,9 @@ impl PoolState {
         match endpoint.reported {
             None => {
                 let silent = endpoint.silent_since.map(|since| now.since(since));
-                let span = silent.map_or(String::new(), |span| format!(" for {span}"));
+                let span = silent.map_or(String::new(), |span| format!(" in {span}"));
                 found.push(format!(
-                    "load not reported{span}: own requests, and of others what is usual in the \
+                    "never reported load{span}: own requests, and of others what is usual in the \
                      pool"
                 ));
             }

@@ -1,10 +1,10 @@
 //! Phase `stream`: the answer passes to the client, byte for byte.
 //!
-//! A stream that breaks ends with an SSE error event and a closed connection, never with a
-//! clean `[DONE]`; an answer of another kind that breaks is cut off, so that no client takes it
-//! for whole. Dropping the body (the client left) drops the lease, which reaches the engine,
-//! and the flight, which gives the load back. Limits are looked at as pieces are asked for; of a
-//! client that asks for none, in `patience`.
+//! A stream that breaks before its `[DONE]` ends with an SSE error event and a closed connection,
+//! never with a clean `[DONE]`; an answer of another kind that breaks is cut off, so that no
+//! client takes it for whole. Dropping the body (the client left) drops the lease, which reaches
+//! the engine, and the flight, which gives the load back. Limits are looked at as pieces are
+//! asked for; of a client that asks for none, in `patience`.
 
 use crate::api::Errors;
 use crate::error::{Failure, Kind};
@@ -139,7 +139,7 @@ impl Passing {
                     Poll::Ready(next) => next,
                     Poll::Pending => {
                         let failure = ready!(self.poll_limits(context));
-                        return Poll::Ready(Some(self.broken(&failure)));
+                        return Poll::Ready(self.broken_off(&failure));
                     }
                 },
             };
@@ -153,7 +153,7 @@ impl Passing {
                 }
                 Some(Err(error)) => {
                     let failure = self.lost(&error.to_string());
-                    return Poll::Ready(Some(self.broken(&failure)));
+                    return Poll::Ready(self.broken_off(&failure));
                 }
                 None => return Poll::Ready(self.ended()),
             }
@@ -217,6 +217,16 @@ impl Passing {
             Some(placed) => forward::lost(&placed.endpoint, why),
             None => Failure::new(Kind::Lost, why.to_owned()),
         }
+    }
+
+    /// Nothing more comes. A stream that has said that it is whole is whole: what the engine does
+    /// with its connection then is not the client's business.
+    fn broken_off(&mut self, failure: &Failure) -> Piece {
+        if self.events.as_ref().is_some_and(|events| events.done) {
+            self.rest = None;
+            return self.ended();
+        }
+        Some(self.broken(failure))
     }
 
     /// The endpoint's answer came to its end.

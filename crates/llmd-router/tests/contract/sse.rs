@@ -1,7 +1,7 @@
 //! Answers of engines that are legal, and unusual.
 
 use crate::support::{CHAT, Setup, body, engine, error_code, one_model};
-use llmd_testkit::{Behaviour, Client};
+use llmd_testkit::{Behaviour, Client, Then};
 
 fn raw(head: &str, body: &[u8]) -> Behaviour {
     let head = format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n");
@@ -159,4 +159,32 @@ async fn a_head_that_is_too_large_or_no_http_is_a_clear_502() {
     let engine = engine(vec![raw(&head, b"{}")]);
     let setup = Setup::start(&one_model(&[&engine]));
     assert_eq!(setup.ask().await.header("x-large").map(str::len), Some(30_000));
+}
+
+#[tokio::test]
+async fn a_stream_that_said_that_it_is_whole_is_whole_whatever_comes_then() {
+    let events = "data: {\"choices\":[{\"text\":\"t\"}]}\n\ndata: [DONE]\n\n";
+    let message = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+    for (path, events, then) in [
+        (CHAT, events, Then::Reset),
+        (CHAT, events, Then::Close),
+        (CHAT, events, Then::Hang),
+        ("/v1/messages", message, Then::Reset),
+    ] {
+        // Chunked, and the last chunk never comes.
+        let head = format!("HTTP/1.1 200 OK\r\n{EVENTS}\r\ntransfer-encoding: chunked\r\n\r\n");
+        let bytes = format!("{head}{:x}\r\n{events}\r\n", events.len());
+        let engine = engine(vec![Behaviour::RawThen(bytes.into_bytes(), then)]);
+        let setup = Setup::start(&one_model(&[&engine]));
+        let body = br#"{"model":"chat","messages":[],"stream":true}"#;
+        let client = Client::post(setup.data, path, &[], body).await.unwrap();
+        let reply = client.reply().await.unwrap();
+        assert_eq!((reply.whole, reply.text()), (true, events.to_owned()), "{then:?}");
+        setup.at_rest().await;
+        let ok = "llmd_router_requests_total{model=\"chat\",code=\"200\"}";
+        assert_eq!(setup.metric(ok).await, 1.0, "{then:?}");
+        assert_eq!(setup.metric("llmd_router_stream_errors_total{model=\"chat\"}").await, 0.0);
+        let status = setup.status().await;
+        assert_eq!(status["models"][0]["endpoints"][0]["failures"], 0, "{then:?}");
+    }
 }

@@ -80,6 +80,13 @@ pub(crate) struct Limits {
     pub(crate) keep_alive: Duration,
 }
 
+impl Limits {
+    /// The same for both.
+    pub(crate) fn both(limit: Duration) -> Self {
+        Self { header: limit, keep_alive: limit }
+    }
+}
+
 /// A socket under HTTP.
 #[derive(Debug)]
 pub(crate) struct Wire<S> {

@@ -34,8 +34,9 @@ use tokio::time::Instant;
 const HEAD_BYTES: u32 = 64 << 10;
 /// How a connection of HTTP/2 begins.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// From telling a resting HTTP/2 client that its connection ends until it is cut.
-const GOODBYE: Duration = Duration::from_secs(5);
+/// From telling an HTTP/2 client without a request that its connection ends until it is cut. One
+/// that is there answers sooner, and its connection ends then.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// What is the same for all requests of a connection.
 #[derive(Clone)]
@@ -162,12 +163,16 @@ async fn serve_2(
             _ = leave.as_mut(), if !leaving => {
                 leaving = true;
                 serving.as_mut().graceful_shutdown();
+                look.as_mut().reset(Instant::now() + GOODBYE);
             }
             () = look.as_mut() => {
+                let times = if leaving { wire::Limits::both(GOODBYE) } else { times };
                 let end = line.rest_ends(times);
                 if end.is_some_and(|end| end <= Instant::now()) {
-                    serving.as_mut().graceful_shutdown();
-                    let _ = tokio::time::timeout(GOODBYE, serving).await;
+                    if !leaving {
+                        serving.as_mut().graceful_shutdown();
+                        let _ = tokio::time::timeout(GOODBYE, serving).await;
+                    }
                     return;
                 }
                 look.as_mut().reset(end.unwrap_or_else(|| Instant::now() + times.keep_alive));

@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use llmd_router::control::Command;
 use llmd_testkit::{Behaviour, Client};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 type Sender = SendRequest<Full<Bytes>>;
@@ -243,4 +244,53 @@ async fn http_1_0_gets_streams_that_end_with_the_connection() {
     let mut kept = old(&setup, false, "connection: keep-alive\r\n").await;
     kept.wait_for("connection: keep-alive").await.unwrap();
     kept.wait_for("hello").await.unwrap();
+}
+
+/// A client of HTTP/2 that answers nothing, not even whether it is there: its preface, its
+/// settings, and what more it sends.
+async fn mute(setup: &Setup, more: &[u8]) -> TcpStream {
+    let mut socket = TcpStream::connect(setup.data).await.unwrap();
+    let begin = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    socket.write_all(&[begin, more].concat()).await.unwrap();
+    let mut first = [0; 9];
+    socket.read_exact(&mut first).await.unwrap();
+    socket
+}
+
+/// A frame on stream 1.
+fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(payload.len()).unwrap().to_be_bytes();
+    [&[0, length[0], length[1], kind, flags, 0, 0, 0, 1], payload].concat()
+}
+
+/// A request in frames.
+fn framed(stream: bool) -> Vec<u8> {
+    // POST, http, and in letters as they are the path and the authority.
+    let path = [&[0x04, u8::try_from(CHAT.len()).unwrap()], CHAT.as_bytes()].concat();
+    let head = [&[0x83, 0x86][..], &path, &[0x01, 1, b'x']].concat();
+    [frame(1, 4, &head), frame(0, 1, body("chat", stream).as_bytes())].concat()
+}
+
+#[tokio::test]
+async fn a_drain_does_not_wait_for_idle_clients_that_answer_nothing() {
+    let engine = engine(vec![Behaviour::Ok(100, Duration::from_millis(35))]);
+    let config = one_model(&[&engine]).replace("drainMs: 5000", "drainMs: 20000");
+    let mut setup = Setup::start(&config);
+    let mut idle = mute(&setup, b"").await;
+    setup.tell(Command::Drain);
+    let begun = Instant::now();
+    assert_eq!(setup.ended().await, 0);
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    let mut told = Vec::new();
+    idle.read_to_end(&mut told).await.unwrap();
+    assert!(told.windows(5).any(|bytes| bytes[3] == 7 && bytes[4] == 0), "no GOAWAY: {told:?}");
+    // One whose answer runs is waited for, whatever else it does not say.
+    let mut setup = Setup::start(&config);
+    let mut busy = mute(&setup, &framed(true)).await;
+    received(&engine, 1).await;
+    setup.tell(Command::Drain);
+    let mut answer = Vec::new();
+    busy.read_to_end(&mut answer).await.unwrap();
+    assert!(String::from_utf8_lossy(&answer).contains("data: [DONE]"), "it was cut");
+    assert_eq!(setup.ended().await, 0);
 }

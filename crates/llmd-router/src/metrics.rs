@@ -5,7 +5,12 @@
 //! where requests pass, so that none is looked up on the way. Gauges are set when a page is
 //! asked for, from the scheduler's own state: there is no second count that could drift.
 
+mod holders;
+
+pub(crate) use holders::Hold;
+
 use crate::process;
+use holders::Holders;
 use llmd_sched::Why;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -15,7 +20,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The model label of requests for names that are not served.
 pub(crate) const OTHER: &str = "other";
@@ -94,6 +99,7 @@ pub(crate) struct ModelMetrics {
     stream_retries: Counter,
     /// Streams that ended with an error event.
     pub(crate) stream_errors: Counter,
+    _hold: Arc<Hold>,
 }
 
 impl ModelMetrics {
@@ -128,6 +134,7 @@ pub(crate) struct VariantMetrics {
     pub(crate) tokens_out: Counter,
     /// Prompt tokens that the pick believed to be cached there.
     pub(crate) prefix_hit_tokens: Counter,
+    _hold: Arc<Hold>,
 }
 
 /// What is shown of one endpoint on one page.
@@ -187,6 +194,7 @@ pub(crate) struct Metrics {
     /// Connections of clients beyond the limit.
     pub(crate) connections_refused: Counter,
     gauges: EndpointFamilies,
+    holders: Holders,
     open: Gauge,
     connections: Gauge,
     /// Held while a page is made: gauges are cleared and set.
@@ -246,6 +254,7 @@ impl Metrics {
             tls_failures: Counter::default(),
             connections_refused: Counter::default(),
             gauges: EndpointFamilies::default(),
+            holders: Holders::default(),
             open: Gauge::default(),
             connections: Gauge::default(),
             page: Mutex::default(),
@@ -341,6 +350,7 @@ impl Metrics {
 
     /// The handles of one model.
     pub(crate) fn model(&self, model: &str) -> ModelMetrics {
+        let hold = self.hold_model(model);
         let label = ModelLabel { model: model.into() };
         let ok = CodeLabel { model: model.into(), code: 200 };
         let retries =
@@ -353,11 +363,13 @@ impl Metrics {
             retries: retries("false"),
             stream_retries: retries("true"),
             stream_errors: self.stream_errors.get_or_create_owned(&label),
+            _hold: hold,
         }
     }
 
     /// The handles of one variant.
     pub(crate) fn variant(&self, model: &str, variant: &str) -> VariantMetrics {
+        let hold = self.hold_variant(model, variant);
         let label = VariantLabel { model: model.into(), variant: variant.into() };
         let token = |direction| {
             let label = TokenLabel { model: model.into(), variant: variant.into(), direction };
@@ -370,22 +382,20 @@ impl Metrics {
             tokens_in: token("in"),
             tokens_out: token("out"),
             prefix_hit_tokens: self.prefix_hit_tokens.get_or_create_owned(&label),
+            _hold: hold,
         }
     }
 
-    /// An endpoint is there: what is counted of it begins at zero.
-    pub(crate) fn expect(&self, endpoint: &EndpointLabel) {
+    /// An endpoint is there: what is counted of it begins at zero, and ends with the hold.
+    pub(crate) fn expect(&self, endpoint: &EndpointLabel) -> Arc<Hold> {
+        let hold = self.hold_endpoint(endpoint);
         self.scrape_failures.get_or_create(endpoint).inc_by(0);
+        hold
     }
 
     /// A reading failed.
     pub(crate) fn scrape_failed(&self, endpoint: &EndpointLabel) {
         self.scrape_failures.get_or_create(endpoint).inc();
-    }
-
-    /// An endpoint is gone: its series end.
-    pub(crate) fn forget(&self, endpoint: &EndpointLabel) {
-        self.scrape_failures.remove(endpoint);
     }
 
     /// A configuration was taken over, or refused.

@@ -11,7 +11,7 @@ pub(crate) use membership::label;
 
 use crate::config::{Config, Model, Scheduler, Source};
 use crate::endpoint::{Endpoint, Variant};
-use crate::metrics::{Metrics, ModelMetrics};
+use crate::metrics::{Hold, Metrics, ModelMetrics};
 use crate::tls::{Dial, Tls};
 use llmd_discovery::Snapshot;
 use llmd_sched::{
@@ -76,6 +76,8 @@ struct State {
 struct Member {
     endpoint: Arc<Endpoint>,
     index: Option<EndpointIndex>,
+    /// What is counted of it; for as long as it is one that the scheduler knows.
+    _counted: Option<Arc<Hold>>,
 }
 
 /// What status shows of a pool.

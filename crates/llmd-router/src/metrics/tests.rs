@@ -56,7 +56,7 @@ fn a_page_is_in_the_format_that_prometheus_tools_read() {
 fn rare_events_are_counted_from_zero() {
     let metrics = Metrics::new();
     let label = EndpointLabel { model: "m".into(), endpoint: "e".into(), variant: String::new() };
-    metrics.expect(&label);
+    let _hold = metrics.expect(&label);
     let page = metrics.page(0, 0, &[], &[]);
     for line in [
         "llmd_router_config_reloads_total{result=\"applied\"} 0\n",
@@ -73,8 +73,9 @@ fn an_endpoint_that_left_is_gone_from_the_next_page() {
     let metrics = Metrics::new();
     let label = EndpointLabel { model: "m".into(), endpoint: "e".into(), variant: String::new() };
     let before = metrics.page(0, 0, &[], &[(label.clone(), EndpointGauges::default())]);
+    let hold = metrics.expect(&label);
     metrics.scrape_failed(&label);
-    metrics.forget(&label);
+    drop(hold);
     let after = metrics.page(0, 0, &[], &[]);
     assert!(before.contains("endpoint=\"e\""));
     assert!(!after.contains("endpoint=\"e\""));
@@ -98,4 +99,39 @@ fn promtool_finds_nothing_to_object_to() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned()
         + &String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.trim().is_empty(), "{said}");
+}
+
+/// All that a model, a variant and an endpoint have series of.
+fn served(metrics: &Metrics, name: &str) -> (ModelMetrics, VariantMetrics, Arc<Hold>) {
+    let (model, variant) = (metrics.model(name), metrics.variant(name, "v"));
+    let label = EndpointLabel { model: name.into(), endpoint: "e".into(), variant: "v".into() };
+    let endpoint = metrics.expect(&label);
+    for code in [200, 404, 499, 999] {
+        model.ended(code, 0.1);
+    }
+    model.retried(true);
+    model.stream_errors.inc();
+    variant.picks.inc();
+    metrics.scrape_failed(&label);
+    (model, variant, endpoint)
+}
+
+#[test]
+fn series_end_with_the_last_who_counts_for_them() {
+    let metrics = Metrics::new();
+    let empty = metrics.page(0, 0, &[], &[]);
+    for number in 0..100 {
+        drop(served(&metrics, &format!("m{number}")));
+    }
+    let samples = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();
+    assert_eq!(samples(&metrics.page(0, 0, &[], &[])), samples(&empty));
+    // A request of a model that was gone, and is back, still runs.
+    let old = served(&metrics, "m");
+    let new = served(&metrics, "m");
+    drop(old);
+    new.0.ended(200, 0.1);
+    let page = metrics.page(0, 0, &[], &[]);
+    assert!(page.contains("llmd_router_requests_total{model=\"m\",code=\"200\"} 3\n"), "{page}");
+    drop(new);
+    assert_eq!(samples(&metrics.page(0, 0, &[], &[])), samples(&empty));
 }

@@ -118,9 +118,10 @@ impl Pool {
             }
             (Lifecycle::Draining | Lifecycle::Starting, None) => {}
         }
+        let counted = index.map(|_| self.all_metrics.expect(&label(&self.name, &endpoint)));
         let lifecycle = known.state;
         tracing::info!(model = %self.name, endpoint = known.name, ?lifecycle, "endpoint");
-        state.members.insert(known.name.clone(), Member { endpoint, index });
+        state.members.insert(known.name.clone(), Member { endpoint, index, _counted: counted });
     }
 
     fn join(&self, state: &mut State, endpoint: &Arc<Endpoint>) -> Option<EndpointIndex> {
@@ -145,7 +146,6 @@ impl Pool {
             state.slots.resize(place + 1, None);
         }
         state.slots[place] = Some(Arc::clone(endpoint));
-        self.all_metrics.expect(&label(&self.name, endpoint));
         Some(index)
     }
 
@@ -154,7 +154,6 @@ impl Pool {
             self.step(state, Event::EndpointDown(index));
             state.slots[usize::from(index.0)] = None;
         }
-        self.all_metrics.forget(&label(&self.name, &member.endpoint));
     }
 }
 

@@ -1,8 +1,9 @@
 //! Files that change while hundreds of requests run: nothing is lost, and what was begun on an
 //! old table ends on it.
 
+use crate::process::{Process, address};
 use crate::support::{CHAT, Setup, base, body, engine, one_model};
-use llmd_testkit::{Behaviour, FakeEngine, Session};
+use llmd_testkit::{Behaviour, Client, FakeEngine, Session};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -167,5 +168,60 @@ async fn two_routers_over_the_same_engines_keep_accounts_of_their_own() {
         setup.at_rest().await;
         let counted = setup.metric("llmd_router_requests_total{model=\"chat\",code=\"200\"}").await;
         assert_eq!(counted, answers as f64);
+    }
+}
+
+/// Models whose names nobody else has, each with a file of its endpoints.
+fn strangers(turn: usize, port: u16) -> String {
+    let model = |number: usize| {
+        format!(
+            "- name: m{turn}-{number}\n  variants: [{{name: v}}]\n  sources: [{{kind: file, path: \
+             endpoints.yaml}}, {{kind: static, endpoints: [{{name: e, address: 127.0.0.1, port: \
+             {port}, variant: v}}]}}]\n"
+        )
+    };
+    format!("{}models:\n{}", base(), (0..3).map(model).collect::<String>())
+}
+
+#[tokio::test]
+async fn models_that_come_and_go_leave_nothing() {
+    let engine = engine(vec![Behaviour::ok(), Behaviour::Status(418)]);
+    let port = engine.address.port();
+    let process = Process::start_with(&strangers(0, port), "text", |folder| {
+        std::fs::write(folder.join("endpoints.yaml"), "endpoints: []\n").unwrap();
+    });
+    let line = process.line("listening");
+    let (data, admin) = (address(&line, "data="), address(&line, "admin="));
+    let series = async || {
+        let page = Client::ask(admin, "GET", "/metrics").await.unwrap().text();
+        page.lines().filter(|line| !line.starts_with('#')).count()
+    };
+    let threads = || std::fs::read_dir(process.proc("task")).unwrap().count();
+    let ask = async |turn: usize| {
+        for number in 0..3 {
+            let body = body(&format!("m{turn}-{number}"), number == 0);
+            let client = Client::post(data, CHAT, &[], body.as_bytes()).await.unwrap();
+            assert!(client.reply().await.unwrap().whole);
+        }
+    };
+    ask(0).await;
+    let (at_first, threads_at_first) = (series().await, threads());
+    for turn in 1..=20 {
+        let next = process.folder.path().join("next");
+        std::fs::write(&next, strangers(turn, port)).unwrap();
+        std::fs::rename(next, process.folder.path().join("router.yaml")).unwrap();
+        process.line("configuration taken over");
+        ask(turn).await;
+    }
+    let begun = Instant::now();
+    loop {
+        let (now, threads) = (series().await, threads());
+        // A status more or less, as the turns of the engine come.
+        if now <= at_first + 3 && threads <= threads_at_first {
+            return;
+        }
+        let grown = format!("{at_first} to {now} series, {threads_at_first} to {threads} threads");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{grown}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

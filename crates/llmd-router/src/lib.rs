@@ -13,7 +13,7 @@
 //! - `prompt`, `usage`, `include`: what is counted of it; `responses`: who can continue it
 //! - `upstream`, `headers`, `json`, `error`: what it uses on its way
 //! - `pool`, `endpoint`, `scrape`, `checks`, `health`: what it is placed on
-//! - `admin`, `metrics`, `trace`: what people see of it
+//! - `admin`, `metrics`, `trace`, `date`: what people see of it
 //! - `fuzz`: its parsers, for `fuzz/` only
 
 mod admin;
@@ -23,6 +23,7 @@ mod checks;
 mod command;
 pub mod config;
 pub mod control;
+mod date;
 mod endpoint;
 mod error;
 mod flight;

@@ -2,14 +2,16 @@
 //!
 //! Made by `reload` from the configuration, used by `server`, `admin` and `upstream`. Files are
 //! looked at each second; what changed is checked as a whole (a key that fits its certificate,
-//! authorities that are some) and then used for new connections. What cannot be used leaves the
-//! last good state in force and is told in the log, in a metric and in status. Nothing is ever
-//! believed without a check.
+//! authorities that are some, a time at which they hold) and then used for new connections. What
+//! cannot be used leaves the last good state in force and is told in the log, in a metric and in
+//! status. Nothing is ever believed without a check.
 
 mod files;
 mod socket;
+mod words;
 
 pub(crate) use socket::{Raw, accept, dial};
+pub(crate) use words::told;
 
 use crate::config::{Config, EndpointTls, ServerTls, Source};
 use crate::metrics::Metrics;
@@ -72,9 +74,11 @@ impl<T> Followed<T> {
     fn look(&self, metrics: &Metrics) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = stamps(&self.files);
-        if seen.stamps == stamps {
+        // What could not be used may be usable now, though no file changed: its time has come.
+        if seen.stamps == stamps && seen.problem.is_none() {
             return;
         }
+        let changed = seen.stamps != stamps;
         seen.stamps = stamps;
         match (self.make)() {
             Ok(made) => {
@@ -84,9 +88,12 @@ impl<T> Followed<T> {
                 tracing::info!(files = ?self.files, "certificates taken over");
             }
             Err(problem) => {
-                tracing::error!("{problem}; the old certificates stay");
-                seen.problem = Some(format!("{problem}; the old certificates stay"));
-                metrics.tls_reloaded(false);
+                let problem = Some(format!("{problem}; the old certificates stay"));
+                if changed || seen.problem != problem {
+                    tracing::error!("{}", problem.as_deref().unwrap_or_default());
+                    metrics.tls_reloaded(false);
+                }
+                seen.problem = problem;
             }
         }
     }

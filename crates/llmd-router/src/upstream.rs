@@ -142,7 +142,10 @@ impl Upstream {
         };
         let response = outcome.map_err(|error| {
             let name = &endpoint.known.name;
-            Failure::new(Kind::Lost, format!("endpoint {name} gave no answer: {error}"))
+            // Under TLS 1.3 an endpoint refuses our certificate behind the handshake.
+            let told = tls::told(&error).map(|told| format!("TLS: {told}"));
+            let why = told.unwrap_or_else(|| error.to_string());
+            Failure::new(Kind::Lost, format!("endpoint {name} gave no answer: {why}"))
         })?;
         let lease = Lease { connection, endpoint: endpoint.uid, home: Rc::clone(self) };
         Ok(Answer { response, lease })
@@ -168,7 +171,10 @@ async fn connect(endpoint: &Endpoint) -> Result<Connection, String> {
     let socket = socket.and_then(|socket| socket.set_nodelay(true).map(|()| socket));
     let socket = socket.map_err(|error| error.to_string())?;
     let socket = tls::dial(endpoint.dial.as_ref(), &known.address, socket).await;
-    let socket = socket.map_err(|error| format!("TLS: {error}"))?;
+    let socket = socket.map_err(|error| {
+        let told = tls::told(&error);
+        format!("TLS: {}", told.unwrap_or_else(|| error.to_string()))
+    })?;
     let handshake = http1::handshake(TokioIo::new(socket)).await;
     let (sender, driver) = handshake.map_err(|error| error.to_string())?;
     // Its error reaches whoever waits for the answer; there is nobody else to tell.

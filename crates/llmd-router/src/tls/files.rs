@@ -1,12 +1,15 @@
 //! From PEM files to what the TLS library wants. The only place that reads them, and the only one
-//! that says who is believed.
+//! that says who is believed. What does not hold now, because it has expired or its time has not
+//! come, is refused like what cannot be read.
 
+use super::words;
 use crate::config::{EndpointTls, ServerTls};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{CertificateError, ClientConfig, Error, RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,7 +31,7 @@ pub(super) fn of_client(tls: &EndpointTls) -> Vec<PathBuf> {
 
 /// What a port shows; TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1.
 pub(super) fn server(tls: &ServerTls) -> Result<ServerConfig, String> {
-    let (chain, key) = (chain("certFile", &tls.cert_file)?, key(&tls.key_file)?);
+    let (chain, key) = (own("certFile", &tls.cert_file)?, key(&tls.key_file)?);
     let builder = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
@@ -42,7 +45,7 @@ pub(super) fn server(tls: &ServerTls) -> Result<ServerConfig, String> {
         }
     };
     let made = builder.with_single_cert(chain, key);
-    let mut made = made.map_err(|error| at("certFile, keyFile", &tls.cert_file, &error))?;
+    let mut made = made.map_err(|error| pair(&tls.cert_file, &tls.key_file, &error))?;
     made.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(made)
 }
@@ -59,8 +62,8 @@ pub(super) fn client(tls: &EndpointTls) -> Result<ClientConfig, String> {
         .with_root_certificates(roots);
     let mut made = match (&tls.cert_file, &tls.key_file) {
         (Some(cert), Some(file)) => builder
-            .with_client_auth_cert(chain("certFile", cert)?, key(file)?)
-            .map_err(|error| at("certFile, keyFile", cert, &error))?,
+            .with_client_auth_cert(own("certFile", cert)?, key(file)?)
+            .map_err(|error| pair(cert, file, &error))?,
         _ => builder.with_no_client_auth(),
     };
     made.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -73,23 +76,59 @@ fn at(what: &str, file: &Path, why: &dyn std::fmt::Display) -> String {
 
 fn chain(what: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let chain = read.map_err(|error| at(what, file, &error))?;
+    let chain = read.map_err(|error| at(what, file, &words::of_file(&error)))?;
     if chain.is_empty() {
-        return Err(at(what, file, &"holds no certificate"));
+        return Err(at(what, file, &"holds no certificate; write it in PEM"));
     }
     Ok(chain)
 }
 
+/// A certificate that we show. What leads from it to its authority is for others to judge.
+fn own(what: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let chain = chain(what, file)?;
+    holds_now(&chain[0]).map_err(|error| at(what, file, &words::of(&error)))?;
+    Ok(chain)
+}
+
+/// Whether it is neither too old nor too new. Asked of the check that endpoints undergo: that looks
+/// at the time first, and finds nobody who signed it then.
+fn holds_now(certificate: &CertificateDer<'_>) -> Result<(), Error> {
+    use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+    // What is not read here is for whoever uses it to refuse: it may be an old authority's.
+    let Ok(parsed) = ParsedCertificate::try_from(certificate) else { return Ok(()) };
+    let (nobody, known) = (RootCertStore::empty(), provider().signature_verification_algorithms);
+    let now = UnixTime::now();
+    match verify_server_cert_signed_by_trust_anchor(&parsed, &nobody, &[], now, known.all) {
+        Err(Error::InvalidCertificate(
+            why @ (Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. }),
+        )) => Err(why.into()),
+        _ => Ok(()),
+    }
+}
+
+fn pair(cert: &Path, key: &Path, error: &Error) -> String {
+    let files = format!("{}, {}", cert.display(), key.display());
+    format!("certFile, keyFile: {files}: {}", words::of(error))
+}
+
 fn key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_file(file).map_err(|error| at("keyFile", file, &error))
+    PrivateKeyDer::from_pem_file(file).map_err(|error| at("keyFile", file, &words::of_file(&error)))
 }
 
 fn roots(what: &str, file: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
+    let mut unusable = None;
     for certificate in chain(what, file)? {
-        roots.add(certificate).map_err(|error| at(what, file, &error))?;
+        match holds_now(&certificate) {
+            Ok(()) => roots.add(certificate).map_err(|e| at(what, file, &words::of(&e)))?,
+            Err(error) => unusable = Some(error),
+        }
     }
-    Ok(roots)
+    // Collections of authorities have old ones among them, which nobody needs.
+    match unusable.filter(|_| roots.is_empty()) {
+        Some(error) => Err(at(what, file, &words::of(&error))),
+        None => Ok(roots),
+    }
 }
 
 /// Those of the system, as it keeps them up to date; none are built in, which would age.

@@ -1,6 +1,7 @@
 //! TLS towards clients and towards engines: who is believed, what changes while it runs, and
 //! what those are told who speak something else.
 
+use crate::process::{Process, address};
 use crate::support::{CHAT, Setup, body, engine, error_code, one_model};
 use bytes::Bytes;
 use http::{Request, Version};
@@ -18,6 +19,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client::TlsStream};
 
@@ -32,17 +34,32 @@ struct Pair {
 
 impl Authority {
     fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        Self::until(4000)
+    }
+
+    fn until(last_year: i32) -> Self {
+        let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        params.not_after = date_time_ymd(last_year, 1, 1);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
     fn pair(&self, name: &str, last_year: i32) -> Pair {
+        self.pair_from(name, 1975, last_year)
+    }
+
+    fn pair_from(&self, name: &str, first_year: i32, last_year: i32) -> Pair {
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.not_before = date_time_ymd(first_year, 1, 1);
         params.not_after = date_time_ymd(last_year, 1, 1);
         let key = KeyPair::generate().unwrap();
         let cert = params.signed_by(&key, &self.0).unwrap();
         Pair { cert: cert.pem(), key: key.serialize_pem() }
+    }
+
+    /// Its own certificate, which is not made to be shown.
+    fn itself(&self) -> Pair {
+        Pair { cert: self.0.pem(), key: self.0.key().serialize_pem() }
     }
 
     fn roots(&self) -> RootCertStore {
@@ -116,7 +133,11 @@ fn request() -> Request<Full<Bytes>> {
 
 /// A stream over a new connection, by what the two sides agree on.
 async fn ask(setup: &Setup, client: &TlsConnector) -> Result<(Version, String), String> {
-    let stream = handshake(setup.data, client, "router").await.map_err(|e| e.to_string())?;
+    ask_at(setup.data, client).await
+}
+
+async fn ask_at(data: SocketAddr, client: &TlsConnector) -> Result<(Version, String), String> {
+    let stream = handshake(data, client, "router").await.map_err(|e| e.to_string())?;
     let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let socket = TokioIo::new(stream);
     let told = |error: hyper::Error| format!("{error:?}");
@@ -382,10 +403,34 @@ async fn engines_are_believed_by_their_certificate_only() {
         ("127.0.0.1", 2100, "{caFile: ca.crt}", false, None),
         ("engine.test", 2100, "{caFile: ca.crt, serverName: engine.test}", false, None),
         ("127.0.0.1", 2100, &format!("{{{own}}}"), true, None),
-        ("engine.test", 2100, "{caFile: ca.crt}", false, Some("not valid for name")),
-        ("127.0.0.1", 2100, "{caFile: ca.crt, serverName: x.test}", false, Some("not valid")),
-        ("127.0.0.1", 2100, "{caFile: other.crt}", false, Some("invalid peer certificate")),
-        ("127.0.0.1", 2001, "{caFile: ca.crt}", false, Some("expired")),
+        (
+            "engine.test",
+            2100,
+            "{caFile: ca.crt}",
+            false,
+            Some("for name `127.0.0.1`, only for: engine.test; set"),
+        ),
+        (
+            "127.0.0.1",
+            2100,
+            "{caFile: ca.crt, serverName: x.test}",
+            false,
+            Some("for name `x.test`"),
+        ),
+        (
+            "127.0.0.1",
+            2100,
+            "{caFile: other.crt}",
+            false,
+            Some("name the right authority in `caFile`"),
+        ),
+        (
+            "127.0.0.1",
+            2001,
+            "{caFile: ca.crt}",
+            false,
+            Some("the certificate expired at 2001-01-01"),
+        ),
     ] {
         let (reply, status) = through(name, last_year, tls, strict).await;
         let endpoint = &status["models"][0]["endpoints"][0];
@@ -402,6 +447,37 @@ async fn engines_are_believed_by_their_certificate_only() {
     // It asks for a certificate and gets none. Under TLS 1.3 that is told behind the handshake.
     let (reply, _) = through("127.0.0.1", 2100, "{caFile: ca.crt}", true).await;
     assert_eq!(reply.status, 502, "{}", reply.text());
+    assert!(reply.text().contains("set `certFile` and `keyFile`"), "{}", reply.text());
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_engines_tls_is_said_in_words_with_a_remedy() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let authority = Authority::new();
+    let secure = Secure::before(&engine, server(&authority.itself(), None)).await;
+    let trusting = |config: &str| {
+        let folder = folder();
+        std::fs::write(folder.path().join("ca.crt"), authority.0.pem()).unwrap();
+        Setup::start_in(folder, config)
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let plain = secure
+        .config(&engine, "{caFile: ca.crt}")
+        .replace(&secure.port.to_string(), &listener.local_addr().unwrap().port().to_string());
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    for (config, words) in [
+        (secure.config(&engine, "{caFile: ca.crt}"), "make one with basicConstraints CA:FALSE"),
+        (plain, "what came is no TLS; leave `tls` out"),
+    ] {
+        let setup = trusting(&config);
+        let reply = setup.ask().await;
+        assert_eq!(error_code(&reply), "endpoint_unreachable");
+        assert!(reply.text().contains(words), "{}", reply.text());
+    }
 }
 
 #[tokio::test]
@@ -460,12 +536,17 @@ fn what_cannot_be_used_keeps_the_router_from_starting_with_its_place() {
     let authority = Authority::new();
     authority.pair("router", 2100).write(folder.path(), "a");
     authority.pair("router", 2100).write(folder.path(), "b");
+    authority.pair("router", 2001).write(folder.path(), "old");
+    authority.pair_from("router", 2099, 2100).write(folder.path(), "new");
+    std::fs::write(folder.path().join("old-ca.crt"), Authority::until(2001).0.pem()).unwrap();
     std::fs::write(folder.path().join("empty"), "").unwrap();
     let port = |tls: &str| with_tls(&one_model(&[&engine]), tls);
     let variant =
         |tls: &str| one_model(&[&engine]).replace("{name: v,", &format!("{{name: v, tls: {tls},"));
     for (config, words) in [
-        (port("tls: {certFile: a.crt, keyFile: b.key}"), "listen.tls: certFile, keyFile"),
+        (port("tls: {certFile: a.crt, keyFile: b.key}"), "b.key: the key is not that of the cert"),
+        (port("tls: {certFile: old.crt, keyFile: old.key}"), "expired at 2001-01-01T00:00:00"),
+        (port("tls: {certFile: new.crt, keyFile: new.key}"), "not valid before 2099-01-01T"),
         (port("tls: {certFile: no.crt, keyFile: a.key}"), "listen.tls: certFile"),
         (port("tls: {certFile: empty, keyFile: a.key}"), "holds no certificate"),
         (port("tls: {certFile: a.crt, keyFile: empty}"), "listen.tls: keyFile"),
@@ -476,6 +557,14 @@ fn what_cannot_be_used_keeps_the_router_from_starting_with_its_place() {
             "listen.tls: clientCaFile",
         ),
         (variant("{caFile: empty}"), "models[0].variants[0].tls: caFile"),
+        (
+            port("tls: {certFile: a.crt, keyFile: a.key, clientCaFile: old-ca.crt}"),
+            "old-ca.crt: the certificate expired at 2001",
+        ),
+        (variant("{caFile: old-ca.crt}"), "old-ca.crt: the certificate expired at 2001"),
+        (variant("{certFile: a.crt, keyFile: b.key}"), "the key is not that of the certificate"),
+        (variant("{certFile: old.crt, keyFile: old.key}"), "old.crt: the certificate expired"),
+        (variant("{certFile: new.crt, keyFile: new.key}"), "new.crt: the certificate is not valid"),
         (variant("{certFile: a.crt}"), "certFile and keyFile need each other"),
         (variant("{serverName: \"a b\"}"), "serverName"),
         (variant("{insecure: true}"), "insecure"),
@@ -485,4 +574,82 @@ fn what_cannot_be_used_keeps_the_router_from_starting_with_its_place() {
         let error = llmd_router::control::start(&file).unwrap_err().to_string();
         assert!(error.contains(words), "{words}: {error}");
     }
+}
+
+#[tokio::test]
+async fn what_does_not_hold_now_is_not_taken_over_and_the_log_says_why() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let (authority, ours) = (Authority::new(), Authority::new());
+    let strict = server(&authority.pair("127.0.0.1", 2100), Some(&ours));
+    let secure = Secure::before(&engine, strict).await;
+    let own = "{caFile: ca.crt, certFile: own.crt, keyFile: own.key}";
+    let port = "tls: {certFile: router.crt, keyFile: router.key, clientCaFile: clients.crt}";
+    let config = with_tls(&secure.config(&engine, own), port);
+    let process = Process::start_with(&config, "text", |folder| {
+        authority.pair("router", 2100).write(folder, "router");
+        ours.pair("router", 2100).write(folder, "own");
+        std::fs::write(folder.join("ca.crt"), authority.0.pem()).unwrap();
+        std::fs::write(folder.join("clients.crt"), authority.0.pem()).unwrap();
+    });
+    let line = process.line("listening");
+    let data = address(&line, "data=");
+    let client = authority.client(Some(&authority.pair("me", 2100)), &["http/1.1"]);
+    let file = |name: &str| process.folder.path().join(name);
+    let (old, new) = (authority.pair("router", 2001), authority.pair_from("router", 2099, 2100));
+    let (other, old_own) = (authority.pair("router", 2100), ours.pair("router", 2001));
+    let old_ca = Authority::until(2001).0.pem();
+    let text = |name: &str, text: &str| vec![(name.to_owned(), text.to_owned())];
+    let both = |name: &str, pair: &Pair| {
+        let (cert, key) = (pair.cert.clone(), pair.key.clone());
+        vec![(format!("{name}.key"), key), (format!("{name}.crt"), cert)]
+    };
+    for (files, words) in [
+        (both("router", &old), "router.crt: the certificate expired at 2001-01-01T00:00:00.000Z"),
+        (both("router", &new), "router.crt: the certificate is not valid before 2099-01-01T"),
+        (text("router.key", &other.key), "router.key: the key is not that of the certificate"),
+        (text("clients.crt", ""), "clientCaFile: "),
+        (text("clients.crt", &old_ca), "clients.crt: the certificate expired at 2001"),
+        (text("ca.crt", ""), "ca.crt: holds no certificate"),
+        (text("ca.crt", &old_ca), "ca.crt: the certificate expired at 2001"),
+        (text("own.key", &other.key), "own.key: the key is not that of the certificate"),
+        (both("own", &old_own), "own.crt: the certificate expired at 2001"),
+    ] {
+        let kept = |name: &String| std::fs::read_to_string(file(name)).unwrap();
+        let before: Vec<_> = files.iter().map(|(name, _)| (name.clone(), kept(name))).collect();
+        for (name, bad) in &files {
+            std::fs::write(file(name), bad).unwrap();
+        }
+        let line = process.line(words);
+        assert!(line.contains("the old certificates stay"), "{line}");
+        let answer = ask_at(data, &client).await;
+        assert!(answer.as_ref().is_ok_and(|(_, text)| text.contains("[DONE]")), "{answer:?}");
+        for (name, good) in &before {
+            std::fs::write(file(name), good).unwrap();
+        }
+        process.line("certificates taken over");
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_for_its_time_is_told_once_and_taken_when_that_has_come() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let authority = Authority::new();
+    let setup = secure(&engine, &authority, "");
+    let mut params = CertificateParams::new(["router".to_owned()]).unwrap();
+    params.not_before =
+        std::time::SystemTime::now().checked_add(Duration::from_secs(4)).unwrap().into();
+    params.not_after = date_time_ymd(2100, 1, 1);
+    let key = KeyPair::generate().unwrap();
+    let soon = params.signed_by(&key, &authority.0).unwrap();
+    let first = shown(&setup, &authority).await;
+    setup.replace("router.key", &key.serialize_pem());
+    setup.replace("router.crt", &soon.pem());
+    let told = |status: &serde_json::Value| {
+        let problem = status["certificates"]["problems"][0].as_str();
+        problem.is_some_and(|problem| problem.contains("not valid before"))
+    };
+    setup.until(told).await;
+    assert_eq!(shown(&setup, &authority).await, first);
+    setup.until(|status| status["certificates"]["problems"][0].is_null()).await;
+    assert_ne!(shown(&setup, &authority).await, first);
 }

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.certificates import Authority
+
 CODE = "crates/llmd-router/src"
 STRUCT = re.compile(r"^pub struct (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 DEFAULT = re.compile(
@@ -125,6 +127,10 @@ def test_the_example_has_every_key_of_a_router_and_of_its_models(
 def test_the_router_takes_the_example(page: str, tmp_path: Path) -> None:
     file = tmp_path / "router.yaml"
     file.write_text(example(page))
+    authority = Authority(tmp_path, "rented")
+    authority.sign("tls")
+    (tmp_path / "admin.key").write_text("a-key-for-tests\n")
+    (tmp_path / "endpoints.yaml").write_text("endpoints: []\n")
     argv = [sys.executable, "-m", "llmd_ctl.router", "--config", str(file), "--check"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

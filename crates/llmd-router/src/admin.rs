@@ -1,15 +1,17 @@
 //! The admin port: health, readiness, metrics, status, and probes.
 //!
 //! What changes state (a probe sends a request) needs the key. Runs on the control thread, so it
-//! answers whatever the data port is busy with.
+//! answers whatever the data port is busy with. Its clients have the limits of the data port's.
 
 mod probe;
 mod status;
 
 use crate::api::Errors;
-use crate::error::{Failure, Kind};
+use crate::error::{self, Failure, echo};
 use crate::metrics::{EndpointGauges, PoolGauges};
+use crate::patience::Patient;
 use crate::pool::label;
+use crate::repeats::Kind;
 use crate::router::Router;
 use crate::stream::{self, Reply};
 use crate::tasks;
@@ -24,32 +26,52 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use llmd_sched::BreakerState;
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// For a client to send the head of a request.
-const HEADER: Duration = Duration::from_secs(10);
+/// Connections at a time. Load balancers, Prometheus and people need a few; what comes beyond is
+/// closed at once, lest it takes the files that clients' connections need.
+pub(crate) const CONNECTIONS: usize = 64;
 /// After an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until aborted.
 pub(crate) async fn serve(listener: TcpListener, router: Arc<Router>, upstream: Rc<Upstream>) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let say = |line: &'static str, why: &dyn Display| {
+        if router.repeats.is_first(&Kind { line, ..Kind::default() }) {
+            tracing::warn!(%why, "{line}");
+        }
+    };
     loop {
         match listener.accept().await {
-            Ok((socket, _)) => {
-                tasks::spawn(connection(socket, Worker::new(&router, &upstream)));
+            Ok((socket, _)) => match Arc::clone(&room).try_acquire_owned() {
+                Ok(place) => {
+                    tasks::spawn(connection(socket, Worker::new(&router, &upstream), place));
+                }
+                Err(_) => say("admin port: connection closed", &"too many are open"),
+            },
+            Err(error) => {
+                say("admin port: cannot accept a connection", &error);
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
-            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
-async fn connection(socket: TcpStream, worker: Worker) {
-    let port = worker.router.table().tls.admin.clone();
-    let accepted = tokio::time::timeout(HEADER, tls::accept(port.as_ref(), socket)).await;
+async fn connection(socket: TcpStream, worker: Worker, _place: OwnedSemaphorePermit) {
+    let table = worker.router.table();
+    let limits = &table.config.limits;
+    let header = Duration::from_millis(limits.header_ms);
+    let idle = Duration::from_millis(limits.idle_ms);
+    let socket = Patient::new(socket, idle, worker.closer.clone());
+    let accepted =
+        tokio::time::timeout(header, tls::accept(table.tls.admin.as_ref(), socket)).await;
     let Ok(Ok(socket)) = accepted else {
         worker.router.metrics.tls_failures.inc();
         return;
@@ -60,7 +82,7 @@ async fn connection(socket: TcpStream, worker: Worker) {
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER)
+        .header_read_timeout(header)
         .serve_connection(TokioIo::new(socket), service);
     // An error is the client's: it left, or spoke no HTTP.
     let _ = serving.await;
@@ -81,14 +103,15 @@ async fn respond(worker: &Worker, request: Request<Incoming>) -> Response<Reply>
         (_, "/healthz" | "/readyz" | "/metrics" | "/status") => wrong_method("GET, HEAD"),
         (_, "/probe") => wrong_method("POST"),
         (_, path) => {
-            let failure = Failure::new(Kind::UnknownPath, format!("no path {path:?}"));
+            let failure =
+                Failure::new(error::Kind::UnknownPath, format!("no path {:?}", echo(path)));
             stream::error(&failure, Errors::OpenAi)
         }
     }
 }
 
 fn wrong_method(allowed: &'static str) -> Response<Reply> {
-    let failure = Failure::new(Kind::WrongMethod, format!("use {allowed}"));
+    let failure = Failure::new(error::Kind::WrongMethod, format!("use {allowed}"));
     stream::error(&Failure { allow: Some(allowed), ..failure }, Errors::OpenAi)
 }
 

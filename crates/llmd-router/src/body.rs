@@ -9,7 +9,7 @@ mod json;
 mod multipart;
 
 use crate::api::{Api, Form};
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, echo};
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{self, HeaderMap, HeaderValue};
 use std::borrow::Cow;
@@ -157,7 +157,7 @@ impl<'a> Seen<'a> {
     /// One more; refused when it is there twice, or one too many.
     fn add(&mut self, key: Cow<'a, str>) -> Result<(), Failure> {
         if self.0.contains(&key) {
-            return Err(Failure::bad_request(format!("{key:?} is there twice")));
+            return Err(Failure::bad_request(format!("{:?} is there twice", echo(&key))));
         }
         if self.0.len() == MAX_KEYS {
             return Err(Failure::bad_request(format!("more than {MAX_KEYS} keys")));

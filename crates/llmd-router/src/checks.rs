@@ -115,6 +115,8 @@ pub(crate) async fn run(router: Arc<Router>, upstream: Rc<Upstream>) {
             ask(&table, round, &plans, &upstream);
         }
         let look = Duration::from_millis(rules.interval_ms) / LOOKS;
+        // Not held while nothing is done: its models may be gone by then.
+        drop(table);
         tokio::time::sleep(look.clamp(LOOK_MIN, LOOK_MAX)).await;
     }
 }
@@ -148,7 +150,8 @@ fn ask(table: &Table, round: u64, plans: &Plans, upstream: &Rc<Upstream>) {
                 let checked = one(&pool, &upstream, index, &endpoint, &rules).await;
                 if let Some(plan) = plans.borrow_mut().get_mut(&endpoint.uid) {
                     plan.busy = false;
-                    plan.pause = if matches!(checked, Checked::NoCheck(_)) { NONE_FOR } else { 1 };
+                    let none = matches!(checked, Some(Checked::NoCheck(_)));
+                    plan.pause = if none { NONE_FOR } else { 1 };
                 }
             });
         }
@@ -163,22 +166,23 @@ fn turn(now: Instant, interval: Duration, number: u64) -> Instant {
     now.checked_sub(interval.mul_f64(part)).unwrap_or(now)
 }
 
+/// `None`: it could not be asked.
 async fn one(
     pool: &Pool,
     upstream: &Rc<Upstream>,
     index: EndpointIndex,
     endpoint: &Endpoint,
     rules: &Checks,
-) -> Checked {
+) -> Option<Checked> {
     let limit = Duration::from_millis(rules.timeout_ms);
     let asked = tokio::time::timeout(limit, fetch(upstream, endpoint, &rules.path, limit));
-    let checked = asked.await.unwrap_or(Checked::Late(limit));
+    let checked = asked.await.unwrap_or(Some(Checked::Late(limit)))?;
     // The endpoint may have left meanwhile, and its number be another's.
     if pool.endpoint(&endpoint.known.name).is_some_and(|(now, _)| now.uid == endpoint.uid) {
         endpoint.set_checked(Some(checked));
         pool.checked(index, matches!(checked, Checked::Good | Checked::NoCheck(_)));
     }
-    checked
+    Some(checked)
 }
 
 async fn fetch(
@@ -186,22 +190,28 @@ async fn fetch(
     endpoint: &Endpoint,
     path: &str,
     limit: Duration,
-) -> Checked {
+) -> Option<Checked> {
     let mut request = Request::new(Full::<Bytes>::default());
     *request.method_mut() = Method::GET;
-    let Ok(uri) = Uri::try_from(path) else { return Checked::Broken };
+    let Ok(uri) = Uri::try_from(path) else { return Some(Checked::Broken) };
     *request.uri_mut() = uri;
     *request.headers_mut() = HeaderMap::from_iter([(header::HOST, endpoint.authority.clone())]);
     let answer = match upstream.send(endpoint, || request.clone(), limit, || {}).await {
         Ok(answer) => answer,
-        Err(failure) if failure.kind == Kind::Unreachable => return Checked::Unreachable,
-        Err(_) => return Checked::Broken,
+        Err(failure) => {
+            return match failure.kind {
+                // That says nothing of the endpoint.
+                Kind::NoFiles => None,
+                Kind::Unreachable => Some(Checked::Unreachable),
+                _ => Some(Checked::Broken),
+            };
+        }
     };
     let checked = Checked::of(answer.response.status().as_u16());
     if Limited::new(answer.response.into_body(), BODY_MAX).collect().await.is_ok() {
         answer.lease.give_back();
     }
-    checked
+    Some(checked)
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 //! Exit codes: 0 ended as told, 1 requests were cut or the router could not start, 64 usage,
 //! 65 the configuration is wrong.
 
-use crate::config::Config;
 use crate::control::{self, Command};
 use crate::error::StartError;
+use crate::files;
 use crate::log::{self, Format};
+use crate::reload;
 use clap::Parser;
 use std::ffi::OsString;
 use std::io::Write;
@@ -25,7 +26,7 @@ struct Arguments {
     /// The configuration (router.yaml)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Check the configuration and end
+    /// Check the configuration and all files that it names, and end
     #[arg(long)]
     check: bool,
     /// How log lines look; the variable `LLMD_LOG` sets their level
@@ -50,9 +51,11 @@ fn run(arguments: Vec<OsString>) -> i32 {
     };
     log::start(arguments.log);
     if arguments.check {
-        return match Config::load(&arguments.config) {
+        return match reload::check(&arguments.config) {
             Ok(config) => {
-                say(&format!("{}: ok, {} models", arguments.config.display(), config.models.len()));
+                let models = config.models.len();
+                let plural = if models == 1 { "" } else { "s" };
+                say(&format!("{}: ok, {models} model{plural}", arguments.config.display()));
                 OK
             }
             Err(error) => {
@@ -61,6 +64,7 @@ fn run(arguments: Vec<OsString>) -> i32 {
             }
         };
     }
+    files::raise();
     let running = match control::start(&arguments.config) {
         Ok(running) => running,
         Err(error) => {

@@ -6,6 +6,7 @@
 
 mod check;
 mod resilience;
+mod words;
 
 pub use resilience::{Breaker, Checks, Ejection, Resilience, Retry};
 
@@ -428,11 +429,8 @@ impl Config {
     /// Reads a text; the error is every problem in it, each with its path.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
         let document = serde_yaml_ng::Deserializer::from_str(text);
-        let config: Self = serde_path_to_error::deserialize(document).map_err(|error| {
-            let path = error.path().to_string();
-            let place = if path == "." { String::new() } else { format!("{path}: ") };
-            vec![format!("{place}{}", error.inner())]
-        })?;
+        let config: Self = serde_path_to_error::deserialize(document)
+            .map_err(|error| vec![words::told(&error)])?;
         let problems = check::problems(&config);
         if problems.is_empty() { Ok(config) } else { Err(problems) }
     }

@@ -7,9 +7,11 @@
 use crate::admin;
 use crate::checks;
 use crate::error::StartError;
+use crate::files;
 use crate::health;
 use crate::metrics::Metrics;
 use crate::reload::{self, Followed};
+use crate::repeats;
 use crate::router::Router;
 use crate::scrape;
 use crate::server::{Cores, Stop};
@@ -150,6 +152,7 @@ fn assemble(file: &Path) -> Result<(Control, Sockets), StartError> {
         data: listen("listen.data", table.config.listen.data)?,
         admin: listen("listen.admin", table.config.listen.admin)?,
     };
+    files::say_if_few(&table.config.limits);
     let router = Arc::new(Router::new(zero, metrics, table));
     let (stop, stopped) = watch::channel(Stop::Run);
     let count = std::thread::available_parallelism().map_or(1, usize::from);
@@ -183,6 +186,7 @@ impl Control {
         tasks::spawn(scrape::run(Arc::clone(&self.router), Rc::clone(&upstream)));
         tasks::spawn(checks::run(Arc::clone(&self.router), upstream));
         tasks::spawn(health::watch(Arc::clone(&self.router)));
+        tasks::spawn(repeats::follow(Arc::clone(&self.router)));
         reload::watch_file(self.file.clone(), sender);
         ready();
         loop {
@@ -200,6 +204,7 @@ impl Control {
                 Some(Command::Cut) | None => self.cut().await,
             };
             router.table().tracer.flush();
+            router.repeats.tell_all();
             return cut;
         }
     }
@@ -211,6 +216,9 @@ impl Control {
                 let metrics = Arc::clone(&self.router.metrics);
                 let zero = self.router.zero;
                 let table = reload::build(prepared, Some(&old), &mut self.followed, &metrics, zero);
+                if table.config.limits.connections != old.config.limits.connections {
+                    files::say_if_few(&table.config.limits);
+                }
                 self.router.swap(table);
                 self.router.set_config_error(None);
                 self.router.metrics.reloaded(true);

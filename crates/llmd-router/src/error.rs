@@ -6,9 +6,23 @@
 use crate::api::Errors;
 use http::StatusCode;
 use llmd_sched::RetryCause;
+use llmd_types::Outcome;
 use serde_json::json;
+use std::borrow::Cow;
 use std::path::PathBuf;
 use thiserror::Error;
+
+/// Most characters of others' text that are told again.
+const ECHOED: usize = 128;
+
+/// Others' text (a name, a path, a key) as messages and the log tell it again: its begin, however
+/// long it is.
+pub(crate) fn echo(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(ECHOED) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}
 
 /// A configuration that cannot be used.
 #[derive(Debug, Error)]
@@ -63,6 +77,8 @@ pub(crate) enum Kind {
     TooLarge,
     /// More connections than the router takes.
     TooManyConnections,
+    /// The router may open no more files, so it cannot connect to an endpoint.
+    NoFiles,
     /// No endpoint is ready.
     NoEndpoint,
     /// The endpoint could not be connected to.
@@ -110,6 +126,7 @@ impl Kind {
             Self::SlowBody => row(408, request, "request_timeout"),
             Self::TooLarge => row(413, request, "request_too_large"),
             Self::TooManyConnections => row(503, "server_error", "too_many_connections"),
+            Self::NoFiles => row(503, "server_error", "router_out_of_files"),
             Self::NoEndpoint => row(503, "server_error", "no_endpoint"),
             Self::Unreachable => mendable(502, "endpoint_unreachable", RetryCause::Unreachable),
             Self::Lost => mendable(502, "endpoint_lost", RetryCause::Lost),
@@ -156,6 +173,12 @@ impl Failure {
     /// Why another endpoint may be tried, as long as the client has got nothing.
     pub(crate) const fn retry(&self) -> Option<RetryCause> {
         self.kind.row().retry
+    }
+
+    /// What it says of the endpoint where the request was placed.
+    pub(crate) const fn outcome(&self) -> Outcome {
+        // The router's own want is nobody else's fault.
+        if matches!(self.kind, Kind::NoFiles) { Outcome::Cancelled } else { Outcome::Lost }
     }
 
     /// The HTTP status.

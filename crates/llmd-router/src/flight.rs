@@ -7,9 +7,10 @@
 use crate::api::Errors;
 use crate::config::Model;
 use crate::endpoint::Endpoint;
-use crate::error::{Failure, Kind};
+use crate::error::{self, Failure, echo};
 use crate::headers;
 use crate::pool::{Picked, Pool};
+use crate::repeats::Kind;
 use crate::responses::Place;
 use crate::router::{Open, Router, Table};
 use crate::trace::{Parent, Trace};
@@ -130,8 +131,9 @@ impl Flight {
         // An endpoint that left took its answers along.
         let there = here.filter(|place| pool.is_some_and(|pool| pool.has(&place.endpoint)));
         there.map(|place| place.endpoint.clone()).ok_or_else(|| {
-            let message = format!("the response {id:?} is not known here: send the whole input");
-            Failure::new(Kind::UnknownResponse, message).param("previous_response_id")
+            let message =
+                format!("the response {:?} is not known here: send the whole input", echo(id));
+            Failure::new(error::Kind::UnknownResponse, message).param("previous_response_id")
         })
     }
 
@@ -198,7 +200,12 @@ impl Flight {
             let model = self.pool.as_ref().map_or("", |pool| &pool.name);
             let request = self.name.to_str().unwrap_or_default();
             if status >= 500 {
-                tracing::warn!(request, model, endpoint, status, error, "request failed");
+                let (line, endpoint, model) = ("request failed", endpoint.into(), model.into());
+                let kind = Kind { line, error, model, endpoint };
+                if self.router.repeats.is_first(&kind) {
+                    let Kind { model, endpoint, .. } = &kind;
+                    tracing::warn!(request, model, endpoint, status, error, "{line}");
+                }
             } else {
                 tracing::debug!(request, model, endpoint, status, error, "request not served");
             }
@@ -219,22 +226,23 @@ impl Drop for Flight {
 
 /// The request used up its time.
 pub(crate) fn out_of_time() -> Failure {
-    Failure::new(Kind::OutOfTime, "the request used up its time")
+    Failure::new(error::Kind::OutOfTime, "the request used up its time")
 }
 
 /// The scheduler's refusal in the client's words.
 fn refused(why: Refusal, model: &str) -> Failure {
     match why {
         Refusal::TooLong(most) => Failure::new(
-            Kind::TooLong,
+            error::Kind::TooLong,
             format!("the prompt is too long: model {model:?} takes at most {most} tokens"),
         )
         .param("messages"),
         Refusal::NoEndpoint
         | Refusal::AttemptsUsed
         | Refusal::RetryBudgetUsed
-        | Refusal::UnknownEndpoint => {
-            Failure::new(Kind::NoEndpoint, format!("no endpoint of model {model:?} is ready"))
-        }
+        | Refusal::UnknownEndpoint => Failure::new(
+            error::Kind::NoEndpoint,
+            format!("no endpoint of model {model:?} is ready"),
+        ),
     }
 }

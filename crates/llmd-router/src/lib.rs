@@ -6,14 +6,15 @@
 //! `llmd-discovery`.
 //!
 //! - `config`: `router.yaml`; `reload`: from there to pools, at the start and at every change
-//! - `control`: start, drain, end; `server`: sockets and threads; `tasks`: where tasks start
+//! - `control`: start, drain, end; `server`: sockets and threads; `tasks`: where tasks start;
+//!   `files`: how many there may be
 //! - `tls`, `wire`, `heads`, `patience`, `http2`: what is asked of a client's connection
 //! - `api`: the APIs that it speaks, a row each
 //! - `phases`, `routes`, `receive`, `body`, `forward`, `stream`, `sse`, `flight`: a request
 //! - `prompt`, `usage`, `include`: what is counted of it; `responses`: who can continue it
 //! - `upstream`, `headers`, `json`, `error`: what it uses on its way
 //! - `pool`, `endpoint`, `scrape`, `checks`, `health`: what it is placed on
-//! - `admin`, `metrics`, `trace`, `date`: what people see of it
+//! - `admin`, `metrics`, `trace`, `log`, `repeats`, `date`: what people see of it
 //! - `fuzz`: its parsers, for `fuzz/` only
 
 mod admin;
@@ -26,6 +27,7 @@ pub mod control;
 mod date;
 mod endpoint;
 mod error;
+mod files;
 mod flight;
 mod forward;
 #[doc(hidden)]
@@ -46,6 +48,7 @@ mod process;
 mod prompt;
 mod receive;
 mod reload;
+mod repeats;
 mod responses;
 mod router;
 mod routes;

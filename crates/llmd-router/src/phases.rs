@@ -9,7 +9,7 @@
 
 use crate::api::{self, Api, Errors};
 use crate::body::{self, Ask};
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, echo};
 use crate::flight::Flight;
 use crate::forward::{self, Answer};
 use crate::prompt;
@@ -21,7 +21,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, header, request};
 use hyper::body::Incoming;
 use llmd_sched::{Arrival, RetryCause};
-use llmd_types::{Outcome, Phase};
+use llmd_types::Phase;
 
 /// Answers one request of a client.
 pub(crate) async fn respond(worker: &Worker, request: Request<Incoming>) -> Response<Reply> {
@@ -106,7 +106,7 @@ fn parse(
     let ask = body::parse(api, &head.headers, body)?;
     if flight.trace.is_live() {
         flight.trace.set("gen_ai.operation.name", api.operation);
-        flight.trace.set("gen_ai.request.model", ask.model.clone());
+        flight.trace.set("gen_ai.request.model", echo(&ask.model).into_owned());
         flight.trace.set("llmd.stream", ask.stream);
         flight.trace.set("url.path", head.uri.path().to_owned());
         flight.trace.set("http.request.method", head.method.to_string());
@@ -127,7 +127,7 @@ fn admit(flight: &mut Flight, ask: &Ask) -> Result<(), Failure> {
     let pool = pool.cloned().ok_or_else(|| {
         let message = match ask.model.as_str() {
             "" => "`model` is missing: name one of /v1/models".to_owned(),
-            name => format!("the model {name:?} does not exist"),
+            name => format!("the model {:?} does not exist", echo(name)),
         };
         Failure::new(Kind::UnknownModel, message).param("model")
     })?;
@@ -172,6 +172,6 @@ fn pass_on(worker: &Worker, mut flight: Flight, answer: Answer) -> Response<Repl
 /// The client is told of a failure; nothing was sent to it before.
 fn fail(mut flight: Flight, failure: &Failure) -> Response<Reply> {
     let status = failure.status();
-    flight.end(status.as_u16(), Outcome::Lost, Some(failure.code()));
+    flight.end(status.as_u16(), failure.outcome(), Some(failure.code()));
     stream::error(failure, flight.errors)
 }

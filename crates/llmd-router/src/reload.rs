@@ -39,6 +39,12 @@ pub(crate) struct Followed {
     models: HashMap<String, (Vec<Source>, Owned)>,
 }
 
+/// Whether a router could start from this configuration, as far as files tell: it binds no port,
+/// and what it starts to read them ends with it.
+pub(crate) fn check(path: &Path) -> Result<Config, ConfigError> {
+    prepare(path, None, &Followed::default()).map(|prepared| prepared.config)
+}
+
 /// Reads a configuration and starts its sources. `old` is what is in force.
 pub(crate) fn prepare(
     path: &Path,

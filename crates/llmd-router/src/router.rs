@@ -3,9 +3,11 @@
 
 use crate::config::Config;
 use crate::error::ConfigError;
+use crate::files;
 use crate::ids::Ids;
 use crate::metrics::{Metrics, ModelMetrics, OTHER};
 use crate::pool::Pool;
+use crate::repeats::Repeats;
 use crate::responses::Responses;
 use crate::tls::Tls;
 use crate::trace::Tracer;
@@ -53,8 +55,10 @@ pub(crate) struct Router {
     pub(crate) ids: Ids,
     /// Clients' connections that are open.
     pub(crate) connections: AtomicU64,
-    /// How many files the process may have open.
-    pub(crate) files: u64,
+    /// How many of them fit under the limit of open files.
+    pub(crate) room: u64,
+    /// Lines of its log that come often.
+    pub(crate) repeats: Repeats,
     /// Who made which response.
     pub(crate) responses: Mutex<Responses>,
     table: RwLock<Arc<Table>>,
@@ -72,7 +76,8 @@ impl Router {
             metrics,
             ids: Ids::default(),
             connections: AtomicU64::new(0),
-            files: crate::server::files(),
+            room: files::room(),
+            repeats: Repeats::default(),
             responses: Mutex::default(),
             table: RwLock::new(Arc::new(table)),
             config_error: Mutex::default(),

@@ -2,7 +2,7 @@
 
 use crate::api::{self, Api};
 use crate::config::Model;
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, echo};
 use crate::flight::Flight;
 use crate::stream::{self, Reply};
 use http::{HeaderValue, Method, Response, StatusCode, header};
@@ -37,14 +37,19 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<Route, Failure> {
         (Some(api), ..) => (POST, Route::Ask(api)),
         (_, "/v1/models", _) => (GET, Route::Models),
         (_, _, Some(name)) => (GET, Route::Model(decoded(name))),
-        _ => return Err(Failure::new(Kind::UnknownPath, format!("there is no path {path:?}"))),
+        _ => {
+            return Err(Failure::new(
+                Kind::UnknownPath,
+                format!("there is no path {:?}", echo(path)),
+            ));
+        }
     };
     let known = allowed.split(", ").any(|name| name == method.as_str());
     match (known, method) {
         (true, &Method::OPTIONS) => Ok(Route::Options(allowed)),
         (true, _) => Ok(route),
         (false, _) => {
-            let message = format!("{path} takes {allowed}, not {method}");
+            let message = format!("{} takes {allowed}, not {}", echo(path), echo(method.as_str()));
             Err(Failure { allow: Some(allowed), ..Failure::new(Kind::WrongMethod, message) })
         }
     }
@@ -81,7 +86,7 @@ pub(crate) fn models(flight: &mut Flight) -> Response<Reply> {
 /// One model.
 pub(crate) fn model(flight: &mut Flight, name: &str) -> Result<Response<Reply>, Failure> {
     let Some(pool) = flight.table.pool(name).cloned() else {
-        let message = format!("the model {name:?} does not exist");
+        let message = format!("the model {:?} does not exist", echo(name));
         return Err(Failure::new(Kind::UnknownModel, message).param("model"));
     };
     let object = entry(flight, name, &pool.model());

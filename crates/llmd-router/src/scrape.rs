@@ -58,6 +58,8 @@ pub(crate) async fn run(router: Arc<Router>, upstream: Rc<Upstream>) {
             }
         }
         upstream.sweep();
+        // Not held while nothing is done: its models may be gone by then.
+        drop(table);
         tokio::time::sleep(Duration::from_millis(settings.interval_ms)).await;
     }
 }
@@ -82,11 +84,11 @@ async fn one(
     let load = told.as_ref().ok().map(|told| told.load);
     // What is no load is no reading: a KV space alone places nothing.
     let load = load.filter(|load| load.running.is_some() || load.waiting.is_some());
-    if load.is_none() {
-        router.metrics.scrape_failed(&label(&pool.name, endpoint));
-    }
     // The endpoint may have left meanwhile, and its number be another's.
     if pool.endpoint(&endpoint.known.name).is_some_and(|(now, _)| now.uid == endpoint.uid) {
+        if load.is_none() {
+            router.metrics.scrape_failed(&label(&pool.name, endpoint));
+        }
         endpoint.trouble.note(&pool.name, &endpoint.known.name, told.and_then(Told::usable));
         pool.scraped(index, load);
     }
@@ -106,6 +108,7 @@ async fn read(
     let answer = upstream.send(endpoint, || request.clone(), limit, || {}).await;
     let answer = answer.map_err(|failure| match failure.kind {
         Kind::Unreachable => Why::Unreachable,
+        Kind::NoFiles => Why::NoFiles,
         _ => Why::Broken,
     })?;
     let status = answer.response.status();

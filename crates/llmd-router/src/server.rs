@@ -6,6 +6,8 @@
 
 mod connection;
 
+use crate::files::TOLD;
+use crate::repeats::Kind;
 use crate::router::Router;
 use crate::tasks::{self, Group};
 use crate::upstream::Upstream;
@@ -28,10 +30,6 @@ const DEAL_QUEUE: usize = 1_024;
 const SWEEP: Duration = Duration::from_secs(1);
 /// After an accept that failed (no descriptors left): a pause, lest it fails without end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Connections beyond the limit that are told so at a time; those beyond are closed untold.
-const TOLD: u64 = 256;
-/// Files that the process has open besides connections.
-const OTHER_FILES: u64 = 64;
 
 /// How far the end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,20 +67,12 @@ impl Drop for Slot {
 fn admit(router: &Arc<Router>, socket: StdStream) -> Option<Caller> {
     let before = router.connections.fetch_add(1, Relaxed);
     let slot = Slot(Arc::clone(router));
-    let most = router.table().config.limits.connections.min(router.files / 2);
+    let most = router.table().config.limits.connections.min(router.room);
     let over = before >= most;
     if over {
         router.metrics.connections_refused.inc();
     }
     (before < most + TOLD).then_some(Caller { socket, over, _slot: slot })
-}
-
-/// How many files the process may have open, as far as connections are concerned.
-pub(crate) fn files() -> u64 {
-    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
-    let soft = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    soft.map_or(u64::MAX, |files| files.saturating_sub(OTHER_FILES + 2 * TOLD).max(2))
 }
 
 /// The threads that serve.
@@ -126,7 +116,10 @@ impl Cores {
                     let _ = self.senders[turn].send(caller).await;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
+                    let line = "cannot accept a connection";
+                    if self.router.repeats.is_first(&Kind { line, ..Kind::default() }) {
+                        tracing::warn!(%error, "{line}");
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }

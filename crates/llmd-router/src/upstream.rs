@@ -7,6 +7,7 @@
 
 use crate::endpoint::Endpoint;
 use crate::error::{Failure, Kind};
+use crate::files;
 use crate::tasks::{self, Owned};
 use crate::tls;
 use bytes::Bytes;
@@ -155,28 +156,47 @@ impl Upstream {
 async fn open(endpoint: &Endpoint, limit: Duration) -> Result<Connection, Failure> {
     let known = &endpoint.known;
     let opened = tokio::time::timeout(limit, connect(endpoint)).await;
-    let opened =
-        opened.unwrap_or_else(|_| Err(format!("no connection within {} ms", limit.as_millis())));
-    endpoint.set_unreachable(opened.as_ref().err().cloned());
-    opened.map_err(|reason| {
-        let text = format!("endpoint {} cannot be reached: {reason}", known.name);
-        Failure::new(Kind::Unreachable, text)
-    })
+    let late = || Err(Why::Theirs(format!("no connection within {} ms", limit.as_millis())));
+    match opened.unwrap_or_else(|_| late()) {
+        Ok(connection) => {
+            endpoint.set_unreachable(None);
+            Ok(connection)
+        }
+        Err(Why::Theirs(reason)) => {
+            let text = format!("endpoint {} cannot be reached: {reason}", known.name);
+            endpoint.set_unreachable(Some(reason));
+            Err(Failure::new(Kind::Unreachable, text))
+        }
+        Err(Why::Ours) => {
+            let text = "the router may open no more files to connect with: raise its limit";
+            Err(Failure::new(Kind::NoFiles, text))
+        }
+    }
 }
 
-/// A new connection, after a handshake where the endpoint has TLS; the error says why not.
-async fn connect(endpoint: &Endpoint) -> Result<Connection, String> {
+/// Why no connection came about.
+enum Why {
+    /// In words, what is the matter with the endpoint or the way to it.
+    Theirs(String),
+    /// This process, or this machine, has no file left.
+    Ours,
+}
+
+/// A new connection, after a handshake where the endpoint has TLS.
+async fn connect(endpoint: &Endpoint) -> Result<Connection, Why> {
     let known = &endpoint.known;
     let socket = TcpStream::connect((known.address.as_str(), known.port)).await;
     let socket = socket.and_then(|socket| socket.set_nodelay(true).map(|()| socket));
-    let socket = socket.map_err(|error| error.to_string())?;
+    let socket = socket.map_err(|error| {
+        if files::are_out(&error) { Why::Ours } else { Why::Theirs(error.to_string()) }
+    })?;
     let socket = tls::dial(endpoint.dial.as_ref(), &known.address, socket).await;
     let socket = socket.map_err(|error| {
         let told = tls::told(&error);
-        format!("TLS: {}", told.unwrap_or_else(|| error.to_string()))
+        Why::Theirs(format!("TLS: {}", told.unwrap_or_else(|| error.to_string())))
     })?;
     let handshake = http1::handshake(TokioIo::new(socket)).await;
-    let (sender, driver) = handshake.map_err(|error| error.to_string())?;
+    let (sender, driver) = handshake.map_err(|error| Why::Theirs(error.to_string()))?;
     // Its error reaches whoever waits for the answer; there is nobody else to tell.
     let task = async move { drop(driver.await) };
     Ok(Connection { sender, _task: tasks::Owned::spawn(task) })

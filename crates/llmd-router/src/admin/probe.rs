@@ -7,6 +7,7 @@
 use crate::api::{self, Api};
 use crate::body;
 use crate::endpoint::Endpoint;
+use crate::error::echo;
 use crate::flight::Flight;
 use crate::headers;
 use crate::phases;
@@ -61,7 +62,9 @@ pub(super) async fn answer(worker: &Worker, request: Request<Incoming>) -> Respo
     if !authorized(request.headers(), key) {
         return refuse(StatusCode::UNAUTHORIZED, "the key is missing or wrong");
     }
-    let Ok(read) = Limited::new(request.into_body(), BODY_MAX).collect().await else {
+    let reading = Limited::new(request.into_body(), BODY_MAX).collect();
+    let limit = Duration::from_millis(table.config.limits.header_ms);
+    let Ok(Ok(read)) = tokio::time::timeout(limit, reading).await else {
         return refuse(StatusCode::BAD_REQUEST, "the body cannot be read");
     };
     let read = read.to_bytes();
@@ -71,13 +74,13 @@ pub(super) async fn answer(worker: &Worker, request: Request<Incoming>) -> Respo
     }
     let wanted: Wanted = match serde_json::from_slice(&read) {
         Ok(wanted) => wanted,
-        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, &echo(&error.to_string())),
     };
     let Some(pool) = table.pool(&wanted.model) else {
-        return refuse(StatusCode::NOT_FOUND, &format!("no model {:?}", wanted.model));
+        return refuse(StatusCode::NOT_FOUND, &format!("no model {:?}", echo(&wanted.model)));
     };
     let Some((endpoint, joined)) = pool.endpoint(&wanted.endpoint) else {
-        return refuse(StatusCode::NOT_FOUND, &format!("no endpoint {:?}", wanted.endpoint));
+        return refuse(StatusCode::NOT_FOUND, &format!("no endpoint {:?}", echo(&wanted.endpoint)));
     };
     let begun = Instant::now();
     let probing = async {

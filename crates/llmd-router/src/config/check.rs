@@ -2,6 +2,7 @@
 
 use super::{Config, EndpointTls, Model, Multimodal, Source, Variant};
 use crate::api::{self, APIS};
+use crate::error::echo;
 use std::collections::HashSet;
 
 /// All problems, each with its path.
@@ -17,7 +18,7 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
             out.push(format!("traces.sampleRatio: is {}, but 0 to 1", traces.sample_ratio));
         }
         if !traces.otlp.parse::<http::Uri>().is_ok_and(|uri| uri.scheme_str() == Some("http")) {
-            out.push(format!("traces.otlp: {:?} is not http://host:port", traces.otlp));
+            out.push(format!("traces.otlp: {:?} is not http://host:port", echo(&traces.otlp)));
         }
     }
     let mut names = HashSet::new();
@@ -27,7 +28,7 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
             if name.is_empty() {
                 out.push(format!("{place}: a name is empty"));
             } else if !names.insert(name) {
-                out.push(format!("{place}: {name:?} is a name or alias twice"));
+                out.push(format!("{place}: {:?} is a name or alias twice", echo(name)));
             }
         }
         check_model(model, &place, &mut out);
@@ -61,7 +62,7 @@ fn check_apis(variant: &Variant, place: &str, out: &mut Vec<String>) {
     let unknown = |name: &&String| api::named(name).is_none();
     for name in variant.apis.iter().flatten().filter(unknown) {
         let known: Vec<_> = APIS.iter().map(|api| api.name).collect();
-        out.push(format!("{place}.apis: {name:?} is not one of {known:?}"));
+        out.push(format!("{place}.apis: {:?} is not one of {known:?}", echo(name)));
     }
     if variant.apis.as_ref().is_some_and(Vec::is_empty) {
         out.push(format!("{place}.apis: is empty; leave it out or name some"));
@@ -78,7 +79,7 @@ fn check_model(model: &Model, place: &str, out: &mut Vec<String>) {
     for (index, variant) in model.variants.iter().enumerate() {
         let place = format!("{place}.variants[{index}]");
         if variant.name.is_empty() || !variants.insert(variant.name.as_str()) {
-            out.push(format!("{place}.name: {:?} is empty or there twice", variant.name));
+            out.push(format!("{place}.name: {:?} is empty or there twice", echo(&variant.name)));
         }
         if variant.served_name.as_deref() == Some("") {
             out.push(format!("{place}.servedName: is empty; leave it out or give a name"));
@@ -98,7 +99,10 @@ fn check_model(model: &Model, place: &str, out: &mut Vec<String>) {
         for (index, endpoint) in list.iter().enumerate() {
             let place = format!("{place}.endpoints[{index}]");
             if endpoint.name.is_empty() || !endpoints.insert(endpoint.name.as_str()) {
-                out.push(format!("{place}.name: {:?} is empty or there twice", endpoint.name));
+                out.push(format!(
+                    "{place}.name: {:?} is empty or there twice",
+                    echo(&endpoint.name)
+                ));
             }
             if let Some(tls) = &endpoint.tls {
                 check_tls(tls, &place, out);
@@ -110,7 +114,7 @@ fn check_model(model: &Model, place: &str, out: &mut Vec<String>) {
                 && !variants.contains(variant.as_str())
             {
                 let known = known(&variants);
-                out.push(format!("{place}.variant: {variant:?} is not one of {known}"));
+                out.push(format!("{place}.variant: {:?} is not one of {known}", echo(variant)));
             }
         }
     }

@@ -201,3 +201,41 @@ fn impossible_facts_are_named_by_variant_and_field() {
 fn what_is_no_yaml_is_refused_with_a_line() {
     assert!(problems("version: [")[0].contains("line"));
 }
+
+#[test]
+fn what_cannot_be_read_is_told_in_the_words_of_the_file_and_its_place_once() {
+    let long = "x".repeat(500);
+    let model = |more: &str| format!("version: 1\nmodels:\n- name: chat\n  {more}\n");
+    for (text, told) in [
+        (
+            model("scheduler: clever"),
+            "models[0].scheduler: unknown value `clever`, expected one of `expected-finish`, \
+             `round-robin`, `random`, `least-request`, `llm-d-default` at line 4 column 14",
+        ),
+        (
+            model("sources: [{kind: dns, path: x}]"),
+            "models[0].sources[0].kind: unknown value `dns`, expected one of `static`, `file`, \
+             `process` at line 4 column 20",
+        ),
+        (model("aliases: chat"), "expected a list"),
+        (model("usage: [exact]"), "invalid type: a list, expected one of the known values"),
+        (model("usage: 3"), "unknown value `3`, expected `as-told` or `exact`"),
+        (
+            model("sources: [{kind: static, endpoints: [{adress: y}]}]"),
+            "models[0].sources[0]: unknown key `adress`, expected one of `name`, `address`",
+        ),
+        ("version: one\n".into(), "version: invalid type: string \"one\", expected a whole number"),
+        ("version: 1\nlimits: 7\n".into(), "limits: invalid type: integer `7`, expected a mapping"),
+        ("version: 1\nlimit: {}\n".into(), "limit: unknown key `limit`, expected one of `version`"),
+        ("fleet: x\n".into(), "missing key `version`"),
+        (format!("version: 1\n{long}: 7\n"), "unknown key `xx"),
+        (format!("version: \"{long}\"\n"), "version: invalid type: string \"xx"),
+    ] {
+        let [problem] = &problems(&text)[..] else { panic!("{text}") };
+        assert!(problem.contains(told), "{problem}");
+        assert!(!problem.contains(&long), "{problem}");
+        for word in ["unknown variant", "struct", "field", "enum", "[0]: models", "sequence"] {
+            assert!(!problem.contains(word), "{word}: {problem}");
+        }
+    }
+}

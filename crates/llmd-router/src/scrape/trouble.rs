@@ -18,6 +18,8 @@ const GOOD: u32 = 5;
 pub(super) enum Why {
     /// No connection came about.
     Unreachable,
+    /// The router may open no more files.
+    NoFiles,
     /// The whole page did not come in this time.
     Late(Duration),
     /// The connection was lost, or what came was no HTTP.
@@ -36,6 +38,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable => write!(f, "no connection came about"),
+            Self::NoFiles => write!(f, "the router may open no more files"),
             Self::Late(limit) => write!(f, "no whole page came within {} ms", limit.as_millis()),
             Self::Broken => write!(f, "the answer broke off"),
             Self::Status(status) => write!(f, "the answer was {status}"),

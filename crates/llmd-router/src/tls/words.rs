@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn no_name_of_the_library_is_shown_and_all_have_a_remedy() {
-        let time = UnixTime::since_unix_epoch(Duration::from_secs(978_307_200));
+        let time = UnixTime::since_unix_epoch(Duration::from_hours(271_752));
         let odd = |why| CertificateError::Other(OtherError(Arc::new(why)));
         let name = CertificateError::NotValidForNameContext {
             expected: ServerName::try_from("x.test").unwrap(),

@@ -3,6 +3,9 @@
 use crate::support::{KEY, Setup, engine, one_model};
 use llmd_testkit::{Behaviour, Client, Reply};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 async fn probe(setup: &Setup, key: Option<&str>, body: &str) -> Reply {
     let header = key.map(|key| format!("authorization: Bearer {key}"));
@@ -195,7 +198,7 @@ async fn junk_names_make_no_series() {
 
 #[tokio::test]
 async fn promtool_reads_a_live_page() {
-    let engine = engine(vec![Behaviour::Status(500), Behaviour::Ok(3, std::time::Duration::ZERO)]);
+    let engine = engine(vec![Behaviour::Status(500), Behaviour::Ok(3, Duration::ZERO)]);
     engine.metrics("vllm:num_requests_running 1\n");
     let setup = Setup::start(&one_model(&[&engine]));
     setup.ask().await;
@@ -210,4 +213,49 @@ async fn promtool_reads_a_live_page() {
     std::io::Write::write_all(&mut tool.stdin.take().unwrap(), &page.body).unwrap();
     let output = tool.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[tokio::test]
+async fn a_flood_of_the_admin_port_ends_by_itself_and_harms_no_client() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let setup = Setup::start(&one_model(&[&engine]));
+    let mut held = Vec::new();
+    for begun in 0..1_000 {
+        let bytes: &[u8] = if begun % 2 == 0 { b"" } else { b"GET /metrics HTTP/1.1\r\nx: " };
+        // What is closed at once may be reset before the bytes are written.
+        held.extend(Client::send(setup.admin, bytes).await.ok());
+        if begun % 100 == 0 {
+            assert_eq!(setup.ask().await.status, 200);
+        }
+    }
+    let begun = Instant::now();
+    while Client::ask(setup.admin, "GET", "/healthz").await.is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(5), "its room is not free again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(setup.ask().await.status, 200);
+    setup.at_rest().await;
+}
+
+#[tokio::test]
+async fn slow_clients_of_the_admin_port_are_cut() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let setup = Setup::start(&one_model(&[&engine]));
+    let begun = Instant::now();
+    let key = format!("authorization: Bearer {KEY}");
+    let head = format!("POST /probe HTTP/1.1\r\nhost: x\r\n{key}\r\ncontent-length: 9\r\n\r\n{{");
+    let body = Client::send(setup.admin, head.as_bytes()).await.unwrap();
+    // As many pages as fill what the system holds for a client that takes nothing in.
+    let page = b"GET /status HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut deaf = TcpStream::connect(setup.admin).await.unwrap();
+    let many = page.repeat(20_000);
+    let _ = tokio::time::timeout(Duration::from_millis(700), deaf.write_all(&many)).await;
+    let mut slow = body;
+    slow.wait_for("400 Bad Request").await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    let end = Instant::now() + Duration::from_secs(6);
+    while deaf.write_all(page).await.is_ok() {
+        assert!(Instant::now() < end, "it is let be");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }

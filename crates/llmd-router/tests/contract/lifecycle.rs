@@ -261,3 +261,45 @@ fn a_wrong_configuration_or_usage_ends_with_its_own_code() {
     std::fs::write(&file, "version: 1\n").unwrap();
     assert_eq!(run(&["--config".as_ref(), file.as_ref(), "--check".as_ref()]), 0);
 }
+
+#[test]
+fn a_check_opens_all_files_that_are_named_and_binds_no_port() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("router.yaml");
+    let check = || {
+        let router = std::process::Command::new(env!("CARGO_BIN_EXE_llmd-router"))
+            .arg("--config")
+            .arg(&file)
+            .arg("--check")
+            .output()
+            .unwrap();
+        (router.status.code().unwrap(), String::from_utf8(router.stderr).unwrap())
+    };
+    let text = format!(
+        "version: 1\nlisten: {{data: \"127.0.0.1:{port}\", tls: {{certFile: a.crt, \
+         keyFile: a.key}}}}\nadminKeyFile: key\nmodels:\n- name: chat\n  variants: [{{name: v, \
+         tls: {{caFile: ca.crt}}}}]\n  \
+         sources: [{{kind: file, path: endpoints.yaml}}, {{kind: process, path: replicas.json}}]\n"
+    );
+    std::fs::write(&file, &text).unwrap();
+    let (code, told) = check();
+    assert_eq!(code, 65, "{told}");
+    let wrong = [
+        "adminKeyFile: ",
+        "listen.tls: certFile: ",
+        "models[0].variants[0].tls: caFile: ",
+        "models[0].sources: ",
+    ];
+    for place in wrong {
+        assert!(told.contains(place), "{place}: {told}");
+    }
+    let plain =
+        format!("version: 1\nlisten: {{data: \"127.0.0.1:{port}\"}}\nmodels: [{{name: a}}]\n");
+    std::fs::write(&file, &plain).unwrap();
+    let (code, told) = check();
+    assert!(code == 0 && told.ends_with("router.yaml: ok, 1 model\n"), "{told}");
+    std::fs::write(&file, plain.replace("{name: a}", "{name: a}, {name: b}")).unwrap();
+    assert!(check().1.ends_with("ok, 2 models\n"));
+}

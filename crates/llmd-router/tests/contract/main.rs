@@ -13,6 +13,7 @@ mod admin;
 mod apis;
 mod bodies;
 mod cancel;
+mod echoes;
 mod failures;
 mod floods;
 mod health;

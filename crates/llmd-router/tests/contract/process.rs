@@ -1,7 +1,7 @@
 //! The router as a process: its log and its signals.
 
 use crate::support::{CHAT, KEY, body, engine, one_model};
-use llmd_testkit::{Behaviour, Client};
+use llmd_testkit::{Behaviour, Client, Session};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -10,6 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const ROUTER: &str = env!("CARGO_BIN_EXE_llmd-router");
 
 pub(crate) struct Process {
     child: Child,
@@ -27,13 +31,30 @@ impl Process {
         Self::launch(config, format, files, Stdio::piped())
     }
 
+    /// Under these limits, as `ulimit` takes them.
+    fn start_under(limits: &str, config: &str) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit {limits}; exec \"$0\" \"$@\""), ROUTER]);
+        Self::launch_by(shell, config, "text", |_| {}, Stdio::piped())
+    }
+
     fn launch(config: &str, format: &str, files: impl Fn(&Path), log: Stdio) -> Self {
+        Self::launch_by(Command::new(ROUTER), config, format, files, log)
+    }
+
+    fn launch_by(
+        mut router: Command,
+        config: &str,
+        format: &str,
+        files: impl Fn(&Path),
+        log: Stdio,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         files(folder.path());
         let file = folder.path().join("router.yaml");
         std::fs::write(&file, config).unwrap();
         std::fs::write(folder.path().join("key"), KEY).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_llmd-router"))
+        let mut child = router
             .args(["--log", format, "--config"])
             .arg(&file)
             .env_remove("LLMD_LOG")
@@ -196,4 +217,83 @@ async fn a_log_that_takes_no_line_stops_nothing() {
         assert_eq!(ended.expect(what), Some(0), "{what}");
     }
     drop(unread);
+}
+
+#[tokio::test]
+async fn failures_of_a_kind_are_one_line_and_a_count() {
+    let engine = engine(vec![Behaviour::Status(500)]);
+    let mut process = Process::start(&one_model(&[&engine]), "text");
+    let data = data_address(&process.line("listening"));
+    let mut session = Session::new(data);
+    for _ in 0..200 {
+        assert_eq!(session.post(CHAT, &body("chat", false)).await.unwrap().status, 500);
+    }
+    process.signal("-TERM");
+    let lines = process.lines_until("and 199 more in the last 10 s");
+    let failed = lines.iter().filter(|line| line.contains("request failed")).count();
+    assert_eq!(failed, 1, "{lines:?}");
+    assert_eq!(process.ended().await, Some(0));
+}
+
+#[tokio::test]
+async fn the_limit_of_open_files_is_raised() {
+    let process = Process::start_under("-Sn 512", &one_model(&[]));
+    process.line("listening");
+    let limits = std::fs::read_to_string(process.proc("limits")).unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    let values: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(values[0], values[1], "{line}");
+}
+
+#[tokio::test]
+async fn a_router_without_files_blames_no_endpoint_and_says_so() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let config = one_model(&[&engine]).replace("headerMs: 1000", "headerMs: 20000");
+    let process = Process::start_under("-n 64", &config);
+    let few = process.line("limits.connections");
+    let told = "65536 connections need 131712 open files, and the process may have 64: room for 1";
+    assert!(few.contains(told) && few.contains("ulimit -Hn"), "{few}");
+    let line = process.line("listening");
+    let (data, admin) = (data_address(&line), address(&line, "admin="));
+    let mut first = TcpStream::connect(data).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut others = Vec::new();
+    for _ in 0..100 {
+        others.push(TcpStream::connect(data).await.unwrap());
+    }
+    process.line("cannot accept a connection");
+    for _ in 0..3 {
+        let body = body("chat", false);
+        let length = body.len();
+        let head = format!("POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
+        first.write_all((head + &body).as_bytes()).await.unwrap();
+        let mut answer = vec![0; 1_000];
+        let count = first.read(&mut answer).await.unwrap();
+        let answer = String::from_utf8_lossy(&answer[..count]);
+        assert!(
+            answer.starts_with("HTTP/1.1 503") && answer.contains("router_out_of_files"),
+            "{answer}"
+        );
+        assert!(
+            answer.contains("retry-after: 1") && answer.contains("raise its limit"),
+            "{answer}"
+        );
+    }
+    let lines = process.lines_until("router_out_of_files");
+    assert!(!lines.iter().any(|line| line.contains("cannot accept")), "it is one line: {lines:?}");
+    drop(others);
+    let begun = Instant::now();
+    let status = loop {
+        match Client::ask(admin, "GET", "/status").await {
+            Ok(status) => break status,
+            Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let status: serde_json::Value = serde_json::from_slice(&status.body).unwrap();
+    let endpoint = &status["models"][0]["endpoints"][0];
+    assert_eq!((&endpoint["failures"], &endpoint["unreachable"]), (&0.into(), &().into()));
+    assert_eq!(endpoint["state"], "ready", "{endpoint}");
+    assert_eq!(endpoint["health"]["ejections"], 0, "{endpoint}");
+    assert!(!process.has_logged("router_out_of_files"), "it is one line");
 }

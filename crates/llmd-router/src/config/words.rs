@@ -1,0 +1,65 @@
+//! What the YAML library says of a file that it cannot read, in the words of who wrote the file:
+//! where it is once, and keys and values, not variants and structs.
+//!
+//! Used by `config` alone. Words are for people only: nothing is decided by them.
+
+use crate::error::echo;
+use serde_path_to_error::Error;
+
+/// Begins of messages, and how they begin here.
+const BEGINS: [(&str, &str); 7] = [
+    ("unknown variant ", "unknown value "),
+    ("unknown field ", "unknown key "),
+    ("missing field ", "missing key "),
+    ("duplicate field ", "duplicate key "),
+    ("invalid type: sequence", "invalid type: a list"),
+    ("invalid type: map", "invalid type: a mapping"),
+    ("invalid type: unit value", "invalid type: nothing"),
+];
+
+/// The problem with its place.
+pub(super) fn told(error: &Error<serde_yaml_ng::Error>) -> String {
+    let path = error.path().to_string();
+    let text = error.inner().to_string();
+    // The library begins with its own idea of the place, which ends sooner where it looked ahead.
+    let text = match text.split_once(": ") {
+        Some((place, rest)) if path.starts_with(place) => rest,
+        _ => &text,
+    };
+    let begin =
+        BEGINS.into_iter().find_map(|(theirs, ours)| Some((ours, text.strip_prefix(theirs)?)));
+    let (begin, rest) = begin.unwrap_or(("", text));
+    let place = if path == "." { String::new() } else { format!("{}: ", echo(&path)) };
+    format!("{place}{begin}{}", expectation(&shortened(rest)))
+}
+
+/// What is expected is a shape of YAML, not one of Rust.
+fn expectation(text: &str) -> String {
+    let Some((found, expected)) = text.rsplit_once(", expected ") else { return text.to_owned() };
+    let (what, place) = match expected.split_once(" at line ") {
+        Some((what, place)) => (what, format!(" at line {place}")),
+        None => (expected, String::new()),
+    };
+    let what = match what.split(' ').next() {
+        Some("struct" | "internally") => "a mapping",
+        Some("enum" | "variant") => "one of the known values",
+        Some("u8" | "u16" | "u32" | "u64" | "usize") => "a whole number",
+        Some("f64") => "a number",
+        Some("a") if what == "a sequence" => "a list",
+        Some("a") if what.starts_with("a YAML tag") => "one of the known values",
+        _ => what,
+    };
+    format!("{found}, expected {what}{place}")
+}
+
+/// The same with what is quoted in it cut to the length that is told.
+fn shortened(text: &str) -> String {
+    let pieces = text.split_inclusive(['`', '"']).enumerate();
+    let cut = pieces.map(|(number, piece)| match piece.chars().next_back() {
+        Some(quote @ ('`' | '"')) if number % 2 == 1 => {
+            format!("{}{quote}", echo(&piece[..piece.len() - 1]))
+        }
+        _ => piece.to_owned(),
+    });
+    cut.collect()
+}

@@ -1,7 +1,7 @@
 //! The retry budget: what keeps an outage from being multiplied.
 
 use crate::world::{World, ask, round};
-use llmd_sched::{PoolConfig, Refusal, Resilience, RetryCause};
+use llmd_sched::{Event, PoolConfig, Refusal, Resilience, RetryCause};
 
 fn pool_with(percent: u32, minimum: u32) -> World {
     let resilience = Resilience {
@@ -84,4 +84,19 @@ fn what_is_saved_up_has_a_bound() {
         world.cancel(id);
     });
     assert_eq!(world.pool.status(world.now).retry_budget, 1_000 / 10 + 10 * 3);
+}
+
+#[test]
+fn time_fills_it_by_the_rules_of_its_time() {
+    let mut world = pool_with(10, 7);
+    let budget = |world: &World| world.pool.status(world.now).retry_budget;
+    world.arrive(&ask(100, 10));
+    assert_eq!(budget(&world), 7);
+    world.wait(2_000_000);
+    assert_eq!(budget(&world), 21);
+    let mut config = world.pool.config().clone();
+    config.resilience.retry_budget_min_per_second = 0;
+    world.step(Event::Config(config));
+    world.wait(9_000_000);
+    assert_eq!(budget(&world), 21, "what passed under the old rules stays");
 }

@@ -10,4 +10,5 @@ mod health;
 mod learning;
 mod prefixes;
 mod schedulers;
+mod told;
 mod world;

@@ -198,3 +198,22 @@ fn a_retry_is_told_of_its_new_endpoint() {
     world.end(pick.request, Outcome::Lost, llmd_types::Usage::default());
     assert_eq!(cached_at(&mut world, &prompt(100, 1, 2), 1), 1_600);
 }
+
+#[test]
+fn what_an_endpoint_held_is_nobodys_when_it_returns_or_its_number_is_taken() {
+    for name in ["e0", "other"] {
+        let mut world = pair(round());
+        // More than is forgotten at once.
+        let prompts: Vec<Ask> = (1..=60).map(|salt| prompt(0, LONG, salt)).collect();
+        for request in &prompts {
+            let id = hold(&mut world, request, 0);
+            world.cancel(id);
+        }
+        assert!(cached_at(&mut world, &prompts[59], 0) > 0);
+        world.step(Event::EndpointDown(EndpointIndex(0)));
+        assert_eq!(world.up(name, "v0", Some(round())).0, 0);
+        let cached: Vec<u32> =
+            prompts.iter().map(|request| cached_at(&mut world, request, 0)).collect();
+        assert!(cached.iter().all(|tokens| *tokens == 0), "{name}: {cached:?}");
+    }
+}

@@ -84,7 +84,7 @@ async fn one(
     let load = told.as_ref().ok().map(|told| told.load);
     // What is no load is no reading: a KV space alone places nothing.
     let load = load.filter(|load| load.running.is_some() || load.waiting.is_some());
-    // The endpoint may have left meanwhile, and its number be another's.
+    // The endpoint may have left meanwhile, its series have ended, and its number be another's.
     if pool.endpoint(&endpoint.known.name).is_some_and(|(now, _)| now.uid == endpoint.uid) {
         if load.is_none() {
             router.metrics.scrape_failed(&label(&pool.name, endpoint));

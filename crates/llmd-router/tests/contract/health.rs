@@ -49,6 +49,9 @@ async fn a_breaker_opens_after_failures_in_a_row_and_closes_after_one_answer() {
 
     bad.script(vec![Behaviour::ok()]);
     setup.until(|status| healths(status, "breaker")[0] == "half-open").await;
+    assert_eq!(states(&setup.status().await)[0], "on trial");
+    let breaker = "llmd_router_breaker_state{model=\"chat\",endpoint=\"e0\",variant=\"v\"}";
+    assert_eq!(setup.metric(breaker).await, 1.0);
     ask(&setup, 4).await;
     let status = setup.status().await;
     assert_eq!(states(&status), ["in", "in"], "{status:#}");
@@ -434,4 +437,23 @@ async fn a_slow_metrics_page_costs_nothing_but_its_own_freshness() {
     assert_eq!(Client::ask(setup.admin, "GET", "/healthz").await.unwrap().status, 200);
     let age = &setup.status().await["models"][0]["endpoints"][1]["reportedAgeMs"];
     assert!(age.as_u64().unwrap() < 1_000);
+}
+
+#[tokio::test]
+async fn a_reading_that_ends_after_its_endpoint_left_is_no_failure_of_anyone() {
+    let silent = engine(vec![Behaviour::ok()]);
+    silent.freeze(true);
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("key"), "k").unwrap();
+    std::fs::write(folder.path().join("replicas.json"), replicas(&[("a", &silent, "ready")]))
+        .unwrap();
+    let config = file_config(CHECKS).replace("limits:", "scrape: {timeoutMs: 700}\nlimits:");
+    let setup = Setup::start_in(folder, &config);
+    setup.until(|_| silent.connections() > 0).await;
+    setup.replace("replicas.json", &replicas(&[]));
+    setup.until(|status| status["models"][0]["endpoints"].as_array().unwrap().is_empty()).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let page = setup.get_admin("/metrics").await.text();
+    let left = page.lines().find(|line| line.contains("endpoint=\"a\""));
+    assert_eq!(left, None, "its series ended with it");
 }

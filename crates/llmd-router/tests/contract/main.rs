@@ -24,6 +24,7 @@ mod process;
 mod reloads;
 mod requests;
 mod rows;
+mod shown;
 mod slow;
 mod smuggling;
 mod sse;

@@ -228,3 +228,6 @@ const fn anthropic(status: u16) -> &'static str {
         _ => "api_error",
     }
 }
+
+#[cfg(test)]
+mod tests;

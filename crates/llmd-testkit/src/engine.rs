@@ -54,6 +54,7 @@ struct Shared {
     checks: usize,
     received: Vec<Received>,
     connections: usize,
+    accepted: usize,
 }
 
 /// A running fake engine; dropped, it dies.
@@ -86,6 +87,7 @@ impl FakeEngine {
             checks: 0,
             received: Vec::new(),
             connections: 0,
+            accepted: 0,
         }));
         let (alive, dead) = watch::channel(true);
         let (frozen, melt) = watch::channel(false);
@@ -146,6 +148,11 @@ impl FakeEngine {
         self.lock().connections
     }
 
+    /// Connections that ever came about.
+    pub fn accepted(&self) -> usize {
+        self.lock().accepted
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -170,6 +177,7 @@ async fn run(
             accepted = listener.accept() => {
                 let (socket, _) = accepted?;
                 socket.set_nodelay(true)?;
+                lock(&shared).accepted += 1;
                 let (shared, frozen) = (Arc::clone(&shared), frozen.clone());
                 tokio::spawn(async move {
                     lock(&shared).connections += 1;

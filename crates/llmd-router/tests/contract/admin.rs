@@ -40,21 +40,36 @@ async fn a_probe_goes_to_the_endpoint_that_it_names_and_needs_the_key() {
 }
 
 #[tokio::test]
-async fn a_probe_asks_in_an_api_that_the_endpoint_speaks() {
-    for (apis, target) in [
-        ("[completions, chat]", "POST /v1/completions"),
-        ("[tokenize, chat]", "POST /v1/chat/completions"),
-        ("[embeddings]", "POST /v1/embeddings"),
-        ("[rerank, score]", "POST /score"),
-        ("[images, speech]", "GET /v1/models"),
+async fn a_probe_asks_in_an_api_that_the_endpoint_speaks_and_reads_its_answer() {
+    for (apis, target, member) in [
+        ("[completions, chat]", "POST /v1/completions", "choices"),
+        ("[tokenize, chat]", "POST /v1/chat/completions", "choices"),
+        ("[tokenize, responses]", "POST /v1/responses", "output"),
+        ("[messages]", "POST /v1/messages", "content"),
+        ("[embeddings]", "POST /v1/embeddings", "data"),
+        ("[pooling]", "POST /pooling", "data"),
+        ("[classify]", "POST /classify", "data"),
+        ("[rerank, score]", "POST /score", "data"),
+        ("[rerank]", "POST /rerank", "results"),
+        ("[tokenize]", "POST /tokenize", "tokens"),
+        ("[images, speech]", "GET /v1/models", "data"),
     ] {
-        let engine = engine(vec![Behaviour::ok()]);
+        let answer = |member: &str| {
+            let body = format!("{{\"{member}\":[]}}");
+            let head = "HTTP/1.1 200 OK\r\nx-llmd-ctl-simulated: true\r\ncontent-length: ";
+            Behaviour::Raw(format!("{head}{}\r\n\r\n{body}", body.len()).into_bytes())
+        };
+        let engine = engine(vec![answer(member), answer("nothing")]);
         let config =
             one_model(&[&engine]).replace("{name: v,", &format!("{{name: v, apis: {apis},"));
         let setup = Setup::start(&config);
-        let reply = probe(&setup, Some(KEY), "{\"model\": \"chat\", \"endpoint\": \"e0\"}").await;
-        let received = engine.received().pop().unwrap();
-        assert_eq!(received.target, target, "{apis} {}", reply.text());
+        let body = "{\"model\": \"chat\", \"endpoint\": \"e0\"}";
+        let good = probe(&setup, Some(KEY), body).await;
+        assert_eq!((good.status, &json(&good)["simulated"]), (200, &true.into()), "{apis}");
+        let bad = probe(&setup, Some(KEY), body).await;
+        let reason = format!("the answer has no {member}");
+        assert_eq!((bad.status, &json(&bad)["reason"]), (502, &reason.into()), "{apis}");
+        assert!(engine.received().iter().all(|received| received.target == target), "{apis}");
         setup.at_rest().await;
     }
 }
@@ -96,6 +111,31 @@ async fn a_simulated_engine_is_said_to_be() {
     let reply = probe(&setup, Some(KEY), "{\"model\": \"chat\", \"endpoint\": \"e0\"}").await;
     assert_eq!(json(&reply)["simulated"], true);
     assert_eq!(setup.status().await["models"][0]["endpoints"][0]["simulated"], true);
+}
+
+#[tokio::test]
+async fn the_admin_port_knows_its_paths_and_their_methods() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let setup = Setup::start(&one_model(&[&engine]));
+    let (read, asked) = (Some("GET, HEAD"), Some("POST"));
+    for (method, path, status, allow) in [
+        ("GET", "/healthz", 200, None),
+        ("HEAD", "/healthz", 200, None),
+        ("HEAD", "/readyz", 200, None),
+        ("HEAD", "/metrics", 200, None),
+        ("HEAD", "/status", 200, None),
+        ("POST", "/healthz", 405, read),
+        ("DELETE", "/readyz", 405, read),
+        ("POST", "/metrics", 405, read),
+        ("PUT", "/status", 405, read),
+        ("GET", "/probe", 405, asked),
+        ("PUT", "/probe", 405, asked),
+        ("GET", "/", 404, None),
+        ("POST", "/v1/chat/completions", 404, None),
+    ] {
+        let reply = Client::ask(setup.admin, method, path).await.unwrap();
+        assert_eq!((reply.status, reply.header("allow")), (status, allow), "{method} {path}");
+    }
 }
 
 #[tokio::test]

@@ -63,6 +63,8 @@ async fn nor_beyond_the_total_limit_where_that_is_shorter() {
     told(&engine, Instant::now()).await;
     setup.at_rest_within(Duration::from_secs(1)).await;
     assert_eq!(setup.metric("llmd_router_requests_total{model=\"chat\",code=\"504\"}").await, 1.0);
+    // It is the client's fault, not the engine's.
+    assert_eq!(setup.status().await["models"][0]["endpoints"][0]["failures"], 0);
     drop(socket);
 }
 

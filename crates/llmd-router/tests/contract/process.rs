@@ -1,7 +1,7 @@
 //! The router as a process: its log and its signals.
 
 use crate::support::{CHAT, KEY, body, engine, one_model};
-use llmd_testkit::{Behaviour, Client, Session};
+use llmd_testkit::{Behaviour, Client, FakeEngine, Session};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -175,6 +175,55 @@ async fn the_log_names_the_endpoint_that_failed_last() {
     assert_eq!(client.reply().await.unwrap().status, 502);
     let line = process.line("request failed");
     assert!(line.contains("endpoint=\"e0\""), "{line}");
+}
+
+#[tokio::test]
+async fn each_change_is_a_line_of_the_log_and_a_clients_mistake_is_none() {
+    let first = engine(vec![Behaviour::ok()]);
+    let config = one_model(&[&first]);
+    let mut process = Process::start(&config, "text");
+    let data = data_address(&process.line("listening"));
+    let ask = async |model: &str| {
+        let id = ["x-request-id: mine"];
+        let client = Client::post(data, CHAT, &id, body(model, false).as_bytes()).await.unwrap();
+        client.reply().await.unwrap().status
+    };
+    assert_eq!(ask("nobody").await, 404);
+    first.kill();
+    assert_eq!(ask("chat").await, 502);
+    let lines = process.lines_until("request failed");
+    assert!(!lines.iter().any(|line| line.contains("mine")), "{lines:?}");
+    let unreachable = lines.iter().filter(|line| line.contains("endpoint cannot be reached"));
+    assert_eq!(unreachable.count(), 1, "{lines:?}");
+    let again = FakeEngine::start_at(first.address, vec![Behaviour::Status(500)]).unwrap();
+    assert_eq!(ask("chat").await, 500);
+    process.line("endpoint can be reached again");
+    let line = process.line("request failed");
+    for said in [
+        "request=\"mine\"",
+        "model=\"chat\"",
+        "endpoint=\"e0\"",
+        "status=500",
+        "error=\"endpoint_error\"",
+    ] {
+        assert!(line.contains(said), "{said} in {line}");
+    }
+    drop(again);
+    for (text, said) in [
+        (one_model(&[]), "endpoint left model=chat endpoint=\"e0\""),
+        ("version: 2\n".to_owned(), "configuration refused, the old one stays"),
+        (config, "endpoint model=chat endpoint=\"e0\" lifecycle=Ready"),
+    ] {
+        std::fs::write(process.folder.path().join("next"), text).unwrap();
+        let file = process.folder.path().join("router.yaml");
+        std::fs::rename(process.folder.path().join("next"), file).unwrap();
+        process.line(said);
+    }
+    process.line("configuration taken over");
+    process.signal("-TERM");
+    process.line("draining open=0");
+    process.line("drained");
+    assert_eq!(process.ended().await, Some(0));
 }
 
 /// For a process that should not wait for anything.

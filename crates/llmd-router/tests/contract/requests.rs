@@ -3,7 +3,7 @@
 use crate::support::{
     CHAT, FACTS, Setup, base, body, engine, error_code, one_model, one_model_with,
 };
-use llmd_testkit::{Behaviour, Client};
+use llmd_testkit::{Behaviour, Client, Then};
 use std::time::Duration;
 
 #[tokio::test]
@@ -54,6 +54,19 @@ async fn a_stream_passes_byte_for_byte_with_the_engines_headers() {
     let expected = [event("t0"), event("t1"), event("t2")].concat();
     assert_eq!(reply.text(), format!("{expected}data: [DONE]\n\n"));
     setup.at_rest().await;
+}
+
+#[tokio::test]
+async fn headers_between_engine_and_router_stay_there() {
+    let head = "HTTP/1.1 200 OK\r\nconnection: x-hop\r\nx-hop: 1\r\nkeep-alive: timeout=5\r\n\
+                x-request-id: theirs\r\nx-kept: 1\r\ncontent-length: 2\r\n\r\n{}";
+    let engine = engine(vec![Behaviour::Raw(head.into())]);
+    let setup = Setup::start(&one_model(&[&engine]));
+    let reply = setup.post(&["x-request-id: mine"], &body("chat", false)).await.reply().await;
+    let reply = reply.unwrap();
+    let names = ["x-hop", "keep-alive", "x-request-id", "x-kept"];
+    let found = names.map(|name| reply.header(name));
+    assert_eq!((reply.status, found), (200, [None, None, Some("mine"), Some("1")]));
 }
 
 #[tokio::test]
@@ -144,6 +157,7 @@ async fn a_body_over_the_limit_is_a_413_object_announced_or_not() {
     let reply =
         Client::send(setup.data, announced.as_bytes()).await.unwrap().reply().await.unwrap();
     assert_eq!((reply.status, error_code(&reply).as_str()), (413, "request_too_large"));
+    assert!(reply.text().contains("larger than 2000000 bytes"), "{}", reply.text());
 
     let piece = "x".repeat(1_000_000);
     let mut chunked = format!("{head}transfer-encoding: chunked\r\n\r\n");
@@ -156,6 +170,25 @@ async fn a_body_over_the_limit_is_a_413_object_announced_or_not() {
         assert_eq!(reply.status, 413);
     }
     setup.at_rest().await;
+}
+
+#[tokio::test]
+async fn what_stands_behind_a_chunked_body_is_left_out() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let setup = Setup::start(&one_model(&[&engine]));
+    let (body, head) = (body("chat", false), "connection: close\r\ntransfer-encoding: chunked");
+    let request = format!(
+        "POST {CHAT} HTTP/1.1\r\nhost: x\r\n{head}\r\ntrailer: x-sum\r\n\r\n{:x}\r\n{body}\r\n0\r\n\
+         x-sum: 1\r\n\r\n",
+        body.len()
+    );
+    let reply = Client::send(setup.data, request.as_bytes()).await.unwrap().reply().await.unwrap();
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let received = engine.received().pop().unwrap();
+    assert_eq!(
+        (received.body, received.headers.iter().any(|(name, _)| name == "x-sum")),
+        (body.into(), false)
+    );
 }
 
 #[tokio::test]
@@ -188,6 +221,12 @@ async fn a_prompt_that_no_endpoint_holds_is_told_so() {
     let reply = Client::post(setup.data, "/v1/completions", &[], body.as_bytes()).await.unwrap();
     let reply = reply.reply().await.unwrap();
     assert_eq!((reply.status, error_code(&reply).as_str()), (400, "context_length_exceeded"));
+    let object: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+    let said = "the prompt is too long: model \"chat\" takes at most 100 tokens";
+    assert_eq!(
+        (&object["error"]["message"], &object["error"]["param"]),
+        (&said.into(), &"messages".into())
+    );
     assert!(engine.received().is_empty());
     // What generates nothing needs no room for it, whatever it says.
     let body = br#"{"model":"chat","input":[1,2,3],"max_tokens":1000}"#;
@@ -273,17 +312,24 @@ async fn chunks_are_counted_where_the_engine_tells_no_usage() {
 
 #[tokio::test]
 async fn connections_to_engines_and_from_clients_are_used_again() {
-    let engine = engine(vec![Behaviour::ok()]);
-    let setup = Setup::start(&one_model(&[&engine]));
-    let one = body("chat", false);
-    let keep =
-        format!("POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{one}", one.len());
-    let last = keep.replace("host: x", "host: x\r\nconnection: close");
-    let all = format!("{keep}{keep}{last}");
-    let client = Client::send(setup.data, all.as_bytes()).await.unwrap();
-    let reply = client.reply().await.unwrap();
-    assert_eq!(reply.status, 200);
-    assert_eq!(engine.received().len(), 3);
-    // One for the requests, one of the scraper.
-    assert!(engine.connections() <= 2, "{}", engine.connections());
+    let nothing = b"HTTP/1.1 204 No Content\r\n\r\n".to_vec();
+    for (behaviour, stream) in [
+        (Behaviour::ok(), false),
+        (Behaviour::ok(), true),
+        (Behaviour::RawThen(nothing, Then::Keep), false),
+    ] {
+        let engine = engine(vec![behaviour]);
+        let setup = Setup::start(&one_model(&[&engine]));
+        let one = body("chat", stream);
+        let length = one.len();
+        let keep =
+            format!("POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{one}");
+        let last = keep.replace("host: x", "host: x\r\nconnection: close");
+        let all = format!("{}{last}", keep.repeat(9));
+        let mut client = Client::send(setup.data, all.as_bytes()).await.unwrap();
+        client.wait_for("connection: close").await.unwrap();
+        assert_eq!(engine.received().len(), 10);
+        // One for the requests; the others are of the scraper and of checks.
+        assert!(engine.accepted() <= 4, "{stream} {}", engine.accepted());
+    }
 }

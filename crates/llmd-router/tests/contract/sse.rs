@@ -103,6 +103,7 @@ async fn chunks_with_extensions_and_trailers_pass_without_them() {
     assert_eq!(reply.text(), "data: {}\n\ndata: [DONE]\n\n");
     assert_eq!(reply.header("trailer"), None);
     setup.at_rest().await;
+    assert_eq!(setup.metric("llmd_router_requests_total{model=\"chat\",code=\"200\"}").await, 1.0);
 }
 
 #[tokio::test]

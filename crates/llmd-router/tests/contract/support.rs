@@ -212,6 +212,7 @@ pub(crate) fn body(model: &str, stream: bool) -> String {
 
 /// The code in an error object, which must be a whole one.
 pub(crate) fn error_code(reply: &Reply) -> String {
+    assert_eq!(reply.header("content-type"), Some("application/json"));
     let object: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
     let error = &object["error"];
     assert!(error["message"].is_string() && error["type"].is_string(), "{object}");

@@ -8,6 +8,7 @@ use llmd_testkit::{Behaviour, Collector};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn config(engines: &[&llmd_testkit::FakeEngine], otlp: &str, more: &str) -> String {
     format!("{}traces: {{otlp: \"{otlp}\"{more}}}\n", one_model(engines))
@@ -96,6 +98,92 @@ async fn one_trace_holds_the_client_the_phases_and_the_attempt() {
     assert_eq!(attributes(attempt)["llmd.endpoint"], "e0");
     let all = format!("{spans:?}");
     assert!(!all.contains("hello there"), "a prompt is in the trace");
+}
+
+/// Attributes whose values take time or chance.
+fn is_time(name: &str) -> bool {
+    name.ends_with("_us") || name == "server.port"
+}
+
+/// The attributes of a span; of those that take time, only their names.
+fn lasting(span: &Span) -> Vec<(String, String)> {
+    let pairs = attributes(span).into_iter();
+    pairs
+        .map(|(name, value)| if is_time(&name) { (name, "-".into()) } else { (name, value) })
+        .collect()
+}
+
+#[tokio::test]
+async fn all_that_a_trace_tells_has_its_name_and_its_value() {
+    let collector = Collector::start().await.unwrap();
+    let engine = engine(vec![Behaviour::Usage(3, [50, 16, 3]), Behaviour::DieAfter(1)]);
+    let setup = Setup::start(&config(&[&engine], &format!("http://{}", collector.address), ""));
+    setup.post(&["x-request-id: mine"], &body("chat", true)).await.reply().await.unwrap();
+    setup.ask_stream().await;
+    let spans = spans_until(&collector, 2).await;
+    let named = |name: &str| spans.iter().filter(|span| span.name == name).collect::<Vec<_>>();
+    let told = |span: &Span| {
+        let pairs = lasting(span).into_iter();
+        pairs.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+    };
+    let root = named("llmd_router.request")[0];
+    assert_eq!(
+        told(root),
+        [
+            "gen_ai.operation.name=chat",
+            "gen_ai.request.max_tokens=8",
+            "gen_ai.request.model=chat",
+            "gen_ai.usage.cache_read.input_tokens=16",
+            "gen_ai.usage.input_tokens=50",
+            "gen_ai.usage.output_tokens=3",
+            "http.request.method=POST",
+            "http.response.status_code=200",
+            "llmd.request.id=mine",
+            "llmd.stream=true",
+            "url.path=/v1/chat/completions",
+        ]
+    );
+    assert_eq!(
+        told(named("pick")[0]),
+        [
+            "llmd.pick.attempt=1",
+            "llmd.pick.best_finish_us=-",
+            "llmd.pick.cached_tokens=0",
+            "llmd.pick.candidates=1",
+            "llmd.pick.delay_us=-",
+            "llmd.pick.finish_us=-",
+            "llmd.pick.inflight_requests=0",
+            "llmd.pick.inflight_tokens=0",
+            "llmd.pick.itl_us=-",
+            "llmd.pick.output_tokens=8",
+            "llmd.pick.prompt_tokens=10",
+            "llmd.pick.scheduler=round-robin",
+            "llmd.pick.tier=not-judged",
+            "llmd.pick.ttft_us=-",
+            "llmd.pick.wait_us=-",
+        ]
+    );
+    let attempt = [
+        "llmd.accelerator=test-accelerator",
+        "llmd.endpoint=e0",
+        "llmd.simulated=false",
+        "llmd.variant=v",
+        "server.address=127.0.0.1",
+        "server.port=-",
+    ];
+    let attempts = named("attempt");
+    let answered = [&["http.response.status_code=200"], &attempt[..]].concat();
+    assert_eq!(told(attempts[0]), answered);
+    // The head came, and then it broke.
+    assert_eq!(told(attempts[1]), [&["error.type=endpoint_lost"], &answered[..]].concat());
+    let port = engine.address.port().to_string();
+    assert!(attempts.iter().all(|span| attributes(span)["server.port"] == port));
+    assert_eq!((root.kind, attempts[0].kind), (SpanKind::Server as i32, SpanKind::Client as i32));
+    let broken = named("llmd_router.request")[1];
+    for (span, code) in [(root, 0), (attempts[0], 0), (broken, 2), (attempts[1], 2)] {
+        assert_eq!(span.status.as_ref().map_or(0, |status| status.code), code, "{span:#?}");
+    }
+    assert_eq!(attributes(broken)["error.type"], "endpoint_lost");
 }
 
 #[tokio::test]
@@ -215,8 +303,11 @@ async fn spans_are_sent_over_grpc_as_well() {
     }
     let request = ExportTraceServiceRequest::decode(&bodies.lock().unwrap()[0][..]).unwrap();
     let resource = request.resource_spans[0].resource.as_ref().unwrap();
-    let service = resource.attributes.iter().find(|kv| kv.key == "service.name").unwrap();
-    assert!(format!("{service:?}").contains("llmd-router"));
+    for (key, value) in [("name", "llmd-router"), ("namespace", "test"), ("version", VERSION)] {
+        let key = format!("service.{key}");
+        let found = resource.attributes.iter().find(|kv| kv.key == key).unwrap();
+        assert!(format!("{found:?}").contains(&format!("{value:?}")), "{found:?}");
+    }
 }
 
 #[tokio::test]

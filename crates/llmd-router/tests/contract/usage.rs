@@ -99,6 +99,16 @@ async fn the_last_token_is_not_lost_when_a_stream_breaks_behind_it() {
 }
 
 #[tokio::test]
+async fn what_was_told_before_a_stream_broke_is_counted() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9999\r\n\r\n";
+    let engine = engine(vec![Behaviour::Raw(format!("{head}{TOLD}").into_bytes())]);
+    let setup = Setup::start(&one_model(&[&engine]));
+    assert!(setup.ask_stream().await.text().contains("event: error"));
+    setup.at_rest().await;
+    assert_eq!((tokens(&setup, "in").await, tokens(&setup, "out").await), (70.0, 20.0));
+}
+
+#[tokio::test]
 async fn the_usage_of_every_api_is_counted() {
     let json = |object: &str| {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length";

@@ -78,6 +78,14 @@ impl Hidden {
         let mut out = BytesMut::with_capacity(self.last.len() + events.len());
         let mut from = 0;
         while from < events.len() {
+            let blank = events[from..].iter().take_while(|byte| sse::is_line_end(**byte)).count();
+            if blank > 0 {
+                // They belong to what is before them, and are no event themselves: how a stream is
+                // cut may decide with which event they come.
+                self.blank(&events[from..from + blank], &mut out);
+                from += blank;
+                continue;
+            }
             let end = from + sse::first_end(&events[from..]).unwrap_or(events.len() - from);
             let event = events.slice(from..end);
             from = end;
@@ -93,6 +101,14 @@ impl Hidden {
             }
         }
         out.freeze()
+    }
+
+    fn blank(&mut self, ends: &[u8], out: &mut BytesMut) {
+        if self.last.is_empty() {
+            out.put_slice(ends);
+        } else {
+            self.last = [&self.last, ends].concat().into();
+        }
     }
 
     /// What is held back still, when nothing more comes.

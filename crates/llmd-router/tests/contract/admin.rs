@@ -4,7 +4,7 @@ use crate::support::{KEY, Setup, engine, one_model};
 use llmd_testkit::{Behaviour, Client, Reply};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 async fn probe(setup: &Setup, key: Option<&str>, body: &str) -> Reply {
@@ -278,6 +278,24 @@ async fn a_flood_of_the_admin_port_ends_by_itself_and_harms_no_client() {
 }
 
 #[tokio::test]
+async fn connections_of_the_admin_port_beyond_its_limit_are_closed_at_once() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let setup = Setup::start(&one_model(&[&engine]).replace("headerMs: 1000", "headerMs: 60000"));
+    let mut held = Vec::new();
+    for _ in 0..64 {
+        held.push(TcpStream::connect(setup.admin).await.unwrap());
+    }
+    let mut one_more = TcpStream::connect(setup.admin).await.unwrap();
+    let read = tokio::time::timeout(Duration::from_secs(5), one_more.read(&mut [0])).await;
+    assert!(matches!(read.unwrap(), Ok(0) | Err(_)));
+    held.pop();
+    let end = Instant::now() + Duration::from_secs(5);
+    while Client::ask(setup.admin, "GET", "/healthz").await.is_err() {
+        assert!(Instant::now() < end, "the place is not free again");
+    }
+}
+
+#[tokio::test]
 async fn slow_clients_of_the_admin_port_are_cut() {
     let engine = engine(vec![Behaviour::ok()]);
     let setup = Setup::start(&one_model(&[&engine]));
@@ -294,8 +312,9 @@ async fn slow_clients_of_the_admin_port_are_cut() {
     slow.wait_for("400 Bad Request").await.unwrap();
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     let end = Instant::now() + Duration::from_secs(6);
-    while deaf.write_all(page).await.is_ok() {
+    let pause = Duration::from_millis(50);
+    while !matches!(tokio::time::timeout(pause, deaf.write_all(page)).await, Ok(Err(_))) {
         assert!(Instant::now() < end, "it is let be");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(pause).await;
     }
 }

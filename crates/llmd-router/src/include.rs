@@ -19,6 +19,10 @@ const MOVED: [&str; 2] = ["system_fingerprint", "timings"];
 
 const OPTION: &str = "\"include_usage\":true";
 
+/// Most bytes that are held back for a usage chunk; an engine that sends blank lines instead of
+/// one would fill the memory.
+const HELD_MAX: usize = 64 << 10;
+
 /// The change of a body that makes its answer tell usage; `None` where it does already, and
 /// where the options are such that an engine refuses them.
 pub(crate) fn wish(ask: &Ask, body: &[u8]) -> Option<Edit> {
@@ -104,6 +108,9 @@ impl Hidden {
     }
 
     fn blank(&mut self, ends: &[u8], out: &mut BytesMut) {
+        if self.last.len() + ends.len() > HELD_MAX {
+            self.release(&[], out);
+        }
         if self.last.is_empty() {
             out.put_slice(ends);
         } else {

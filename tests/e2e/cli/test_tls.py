@@ -93,7 +93,7 @@ def test_tls_is_switched_on_and_renewed_and_the_engines_stay(fleet: Path) -> Non
     fleet.write_text(FLEET.replace(RESILIENCE, TLS))
     (change,) = document("diff", fleet, "--simulate", code=1)["changes"]
     assert (change["router"], change["restarts"]) == ("restarts", 0)
-    assert "(restarts the router): router.tls.certFile: nothing" in run(
+    assert "(restarts the router): spec.router.tls.certFile: nothing" in run(
         "diff", fleet, "--simulate", code=1
     ).stdout.replace("\n", " ")
     done = run("apply", fleet, "--simulate", "--yes")

@@ -103,3 +103,13 @@ fn everything_else_stays() {
         assert_eq!(seen(&events), events.concat());
     }
 }
+
+#[test]
+fn blank_lines_without_end_are_not_held_back() {
+    let mut hidden = Hidden::default();
+    let last = "data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\n";
+    assert!(hidden.pass(last.into()).is_empty());
+    let blank = Bytes::from("\n".repeat(1_000));
+    let passed = (0..100).map(|_| hidden.pass(blank.clone()).len()).sum::<usize>();
+    assert_eq!(passed, last.len() + 100_000);
+}

@@ -208,14 +208,17 @@ class Interrupted(LlmdError):
 def closest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word nearest to `word`, or None when nothing is near.
 
-    A number is no misspelling of another one, so it is near to nothing; a version may be.
+    A number is no misspelling of another one, so it is near to nothing; a version may be. The end
+    of a word stands for it: h100 for nvidia-h100.
     """
     if NUMBER.fullmatch(word):
         return None
     folded = {name.casefold().replace("_", "").replace("-", ""): name for name in known}
     wanted = word[:TEXT_SHOWN].casefold().replace("_", "").replace("-", "")
     near = difflib.get_close_matches(wanted, folded, n=1, cutoff=NEAR)
-    return folded[near[0]] if near and folded[near[0]] != word else None
+    ends = [name for name in folded if len(wanted) > 1 and name.endswith(wanted)]
+    best = folded[near[0]] if near else min((folded[name] for name in ends), key=len, default=None)
+    return best if best != word else None
 
 
 def render_problem(problem: Problem, source_text: str | None = None) -> str:

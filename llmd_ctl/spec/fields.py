@@ -71,8 +71,9 @@ def _served_name(value: str) -> str:
 
 def _profile_id(value: str) -> str:
     if not DNS_LABEL.fullmatch(value):
-        message = "an accelerator is named by its profile, such as nvidia-h100"
-        raise refuse("LC1040", message, _label_hint(value))
+        message = "an accelerator is named by its profile, in lower case, such as nvidia-h100"
+        hint = "Write the whole name: amd-mi300x for an MI300X, google-tpu-v6e for a TPU v6e."
+        raise refuse("LC1040", message, hint)
     return value
 
 

@@ -128,6 +128,10 @@ def test_a_long_value_and_a_long_list_are_cut() -> None:
         ("cat", ["chart"], "chart"),
         ("tpu", ["top-up-x"], None),
         ("least", ["latency"], None),
+        ("h100", ["amd-mi300x", "nvidia-h100-pcie", "nvidia-h100"], "nvidia-h100"),
+        ("L4", ["nvidia-l40s", "nvidia-l4"], "nvidia-l4"),
+        ("tpu-v6e", ["google-tpu-v5e", "google-tpu-v6e"], "google-tpu-v6e"),
+        ("x", ["amd-mi300x"], None),
     ],
 )
 def test_the_nearest_word_is_offered(word: str, known: list[str], closest: str | None) -> None:

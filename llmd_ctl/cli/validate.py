@@ -27,6 +27,8 @@ def validate(files: Sources, *, output: ReportOutput = ReportFormat.text) -> int
     reading = read_fleets(files)
     fleets: list[dict[str, Any]] = []
     problems = [*reading.problems, *_profile_problems(reading.profiles)]
+    for one in reading.rest:
+        problems += [problem for problem in _check(one)[0] if problem.severity == "error"]
     code = SpecInvalid.exit_code if problems else 0
     for one in reading.sound:
         found, failed = _check(one)

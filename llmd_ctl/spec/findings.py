@@ -23,6 +23,7 @@ class Findings:
         self._problems: dict[tuple[str, int, int, str], Problem] = {}
         self._spoilt: set[tuple[int, int]] = set()
         self._silent: set[Path] = set()
+        self._faults: set[Path] = set()
 
     def add(
         self,
@@ -40,6 +41,7 @@ class Findings:
         Without a path the fault is in the YAML itself, and its spot takes no other problem.
         """
         self.silence(path)
+        self._faults.add(path)
         spot = (mark.line, mark.column)
         if not path:
             self._spoilt.add(spot)
@@ -50,8 +52,13 @@ class Findings:
         self._problems.setdefault((code, *spot, message), problem)
 
     def start_document(self) -> None:
-        """Forget the silent paths: the next document has paths of its own."""
+        """Forget the paths of the document before: the next one has paths of its own."""
         self._silent.clear()
+        self._faults.clear()
+
+    def faults(self) -> frozenset[Path] | None:
+        """What this document was complained about; None when the YAML itself is at fault."""
+        return None if self._spoilt else frozenset(self._faults)
 
     def silence(self, path: Path) -> None:
         """Say no more about a path; the document as a whole cannot be silenced."""

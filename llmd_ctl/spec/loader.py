@@ -21,6 +21,8 @@ from llmd_ctl.spec.compose import compose
 from llmd_ctl.spec.findings import Findings
 from llmd_ctl.spec.fleet import Fleet
 from llmd_ctl.spec.nodes import Document, Node
+from llmd_ctl.spec.nodes import Path as Steps
+from llmd_ctl.spec.remainder import remainder
 from llmd_ctl.spec.source import SourceText, read_source
 
 # Keys of a `tls` section that name files.
@@ -42,7 +44,8 @@ class LoadedFleet:
         With `key`, where its key stands. What was left out stands where its map does.
         """
         mark = self.document.mark(path, key=key)
-        return self.source.place(mark.line, mark.column, path, mark.length)
+        written = self.document.written(path)
+        return self.source.place(mark.line, mark.column, written, mark.length)
 
     def resolve(self, path: str) -> Path:
         """Return a path of the fleet file, relative to the file, as an absolute one."""
@@ -53,13 +56,14 @@ class LoadedFleet:
 class Reading:
     """What some sources say: the fleets, everything that is wrong, and what can be judged of it.
 
-    `sound`: the fleets of sources in which nothing is wrong. `profiles`: the files that the others
-    list, which may be looked at all the same.
+    `sound`: the fleets of sources in which nothing is wrong. `rest`: what is left of the others
+    without what is wrong. `profiles`: the files that those list where nothing is left.
     """
 
     fleets: list[LoadedFleet] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     sound: list[LoadedFleet] = field(default_factory=list)
+    rest: list[LoadedFleet] = field(default_factory=list)
     profiles: list[Path] = field(default_factory=list)
 
 
@@ -90,6 +94,7 @@ def read_fleets(sources: Sequence[str | Path]) -> Reading:
         whole.fleets.extend(part.fleets)
         whole.problems.extend(part.problems)
         whole.sound.extend(part.sound)
+        whole.rest.extend(part.rest)
         whole.profiles.extend(part.profiles)
     whole.problems.extend(_repeated_fleets(whole.fleets))
     return whole
@@ -108,18 +113,36 @@ def load_text(source: SourceText) -> Reading:
     documents = compose(findings)
     if not documents and not findings.problems():
         findings.add("LC1004", "the file holds no fleet", Node(1, 1, 1, None))
-    fleets = []
+    fleets, rest = [], []
+    profiles: list[Path] = []
     for document in documents:
         findings.start_document()
         fleet = _check(findings, document)
         if fleet is not None:
             fleets.append(LoadedFleet(fleet, source, spec_hash(fleet), document))
+        left = _rest(source, document, findings.faults())
+        if left is not None:
+            rest.append(left)
+        else:
+            profiles += _listed(source, document)
     problems = findings.problems()
     if not problems:
         return Reading(fleets, sound=fleets)
-    return Reading(
-        fleets, problems, profiles=[p for one in documents for p in _listed(source, one)]
-    )
+    return Reading(fleets, problems, rest=rest, profiles=profiles)
+
+
+def _rest(
+    source: SourceText, document: Document, faults: frozenset[Steps] | None
+) -> LoadedFleet | None:
+    """What is left of a document without what is wrong, where that is a fleet."""
+    left = document if not faults else remainder(document, faults)
+    if left is None or faults is None:
+        return None
+    try:
+        fleet = Fleet.model_validate(checks.fill(left), by_alias=True, by_name=False)
+    except ValidationError:  # what was wrong is told already
+        return None
+    return LoadedFleet(fleet, source, spec_hash(fleet), left)
 
 
 def _listed(source: SourceText, document: Document) -> Iterator[Path]:

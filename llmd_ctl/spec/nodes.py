@@ -98,9 +98,21 @@ class Node:
 
 @dataclass(frozen=True)
 class Document:
-    """One YAML document: its root and the path-to-place lookup that every report goes through."""
+    """One YAML document: its root and the path-to-place lookup that every report goes through.
+
+    `kept`: of lists that items were taken out of, where those that are left stood in the file.
+    """
 
     root: Node
+    kept: dict[Path, tuple[int, ...]] = field(default_factory=dict)
+
+    def written(self, path: Path) -> Path:
+        """Return a path as it is in the file."""
+        out: list[str | int] = []
+        for depth, step in enumerate(path):
+            kept = self.kept.get(path[:depth], ())
+            out.append(kept[step] if isinstance(step, int) and step < len(kept) else step)
+        return tuple(out)
 
     def mark(self, path: Path, *, key: bool = False) -> Node:
         """Return the node to point at: the value at a path, or its key, or the nearest above."""

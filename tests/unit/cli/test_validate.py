@@ -87,3 +87,25 @@ def test_a_profile_that_two_fleets_list_is_told_of_once(
     assert run(["validate", "a.yaml", "b.yaml", "--output", "json"]) == 65
     problems = json.loads(capsys.readouterr().out)["problems"]
     assert sum("nonsense" in problem["message"] for problem in problems) == 1
+
+
+def test_what_is_wrong_with_the_types_hides_nothing_of_the_other_variants(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    variants = """variants:
+    - {name: a, accelerator: NVIDIA-H100}
+    - {name: b, accelerator: mi300x}
+    - {name: c, accelerator: nvidia-h100, engineArgs: {max-num-seqs: 3, foo: 1}}
+    - {name: d, accelerator: nvidia-h100, parallelism: {tensor: 3}}"""
+    file = tmp_path / "fleet.yaml"
+    file.write_text(FLEET.partition("variants:")[0] + variants + "\n")
+    assert run(["validate", str(file), "--output", "json"]) == 65
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    found = [(one["code"], one["place"]["path"].partition("variants")[2]) for one in problems]
+    assert found == [
+        ("LC1040", "[0].accelerator"),
+        ("LC2010", "[1].accelerator"),
+        ("LC1041", "[2].engineArgs.max-num-seqs"),
+        ("LC2020", "[2].engineArgs.foo"),
+        ("LC3011", "[3].parallelism.tensor"),
+    ]

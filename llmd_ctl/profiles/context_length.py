@@ -29,11 +29,11 @@ def max_positions(config: Config, family: str) -> int:
     """
     positions = config.count("max_position_embeddings")
     kind, factor = rope_of(config, family)
-    if kind in ROPE_COUNTED or not isinstance(factor, int | float) or "gemma3" in family:
+    if kind in ROPE_COUNTED or factor is None or "gemma3" in family:
         return positions
-    if not 1 <= factor <= LARGEST / positions:
-        message = "the factor of rope_scaling is not possible"
-        raise ConfigError("LC2033", message, found=str(factor))
+    if type(factor) not in {int, float} or not 1 <= factor <= LARGEST / positions:
+        message = f"the factor of rope_scaling must be a number from 1 to {LARGEST / positions:g}"
+        raise ConfigError("LC2033", message, found=repr(factor)[:80])
     return int(positions * factor)
 
 
@@ -42,4 +42,8 @@ def rope_of(config: Config, family: str) -> tuple[str, Any]:
     rope = config.map("rope_scaling") or config.map("rope_parameters")
     if FULL in rope:
         rope = config.inner("rope_parameters").map(FULL) or config.inner("rope_scaling").map(FULL)
-    return str(rope.get("rope_type", rope.get("type", "default"))), rope.get("factor")
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if not isinstance(kind, str):
+        message = "rope_type of the model's config must be text"
+        raise ConfigError("LC2033", message, found=str(kind)[:80])
+    return kind, rope.get("factor")

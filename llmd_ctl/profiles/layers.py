@@ -7,6 +7,7 @@ A word that is not known is refused: a number computed as if it were another kin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -34,6 +35,7 @@ BLOCKS: dict[str, tuple[Mixer, Feed]] = {
 FEEDS: dict[Any, Feed] = {"dense": "mlp", "sparse": "experts", 0: "mlp", 1: "experts"}
 MOST_LAYERS = 10_000
 CHUNK = "attention_chunk_size"
+LAYER = re.compile(r"\s*[0-9]{1,9}\s*")  # a layer's number, as text
 
 
 def layers_of(sayings: Sayings) -> tuple[list[Mixer], list[Feed]]:
@@ -146,7 +148,7 @@ def _chosen(config: Config, count: int) -> frozenset[int]:
         if not isinstance(enumerated, str | list):
             raise _refused("moe_layers_enum must be a list of layers")
         words = enumerated.split(",") if isinstance(enumerated, str) else enumerated
-        return _numbers(int(w) if isinstance(w, str) and w.strip().isdigit() else w for w in words)
+        return _numbers(int(w) if isinstance(w, str) and LAYER.fullmatch(w) else w for w in words)
     step = config.count("interleave_moe_layer_step", config.count("decoder_sparse_step", 1))
     dense = _numbers(config.list("mlp_only_layers"))
     first = config.maybe("first_k_dense_replace")

@@ -89,9 +89,9 @@ class Dimension:
 
     def allows(self, value: float) -> bool:
         """Whether a value in the first unit is possible at all."""
-        if self.whole and value != int(value):
+        if not (self.low < value if self.above_low else self.low <= value) or value > self.high:
             return False
-        return (self.low < value if self.above_low else self.low <= value) and value <= self.high
+        return not self.whole or value == int(value)
 
 
 _BYTES = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}

@@ -407,6 +407,29 @@ def test_a_list_that_leaves_layers_out_is_refused(changes: dict[str, Any]) -> No
     assert raised.value.code == "LC2033"
 
 
+@pytest.mark.parametrize("layers", ["²,³", "9" * 5000, "1," + "9" * 5000, ["²"], "1.5"])
+def test_layers_enumerated_by_what_is_no_number_are_refused(layers: object) -> None:
+    with pytest.raises(ConfigError, match="whole numbers") as raised:
+        shape(model_type="deepseek_v3", **LATENT, moe_layers_enum=layers)
+    assert raised.value.code == "LC2033"
+
+
+@pytest.mark.parametrize(
+    ("rope", "words"),
+    [
+        ({"rope_type": "linear", "factor": "4"}, "factor"),
+        ({"rope_type": "linear", "factor": True}, "factor"),
+        ({"rope_type": "dynamic", "factor": [4]}, "factor"),
+        ({"rope_type": ["x"], "factor": 4}, "rope_type"),
+        ({"type": {"a": 1}}, "rope_type"),
+    ],
+)
+def test_rope_scaling_that_cannot_be_read_is_refused(rope: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as raised:
+        shape(rope_scaling=rope)
+    assert raised.value.code == "LC2033"
+
+
 @pytest.mark.parametrize(
     "changes",
     [

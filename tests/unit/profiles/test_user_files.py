@@ -71,6 +71,14 @@ def test_a_null_price_is_unknown_and_not_zero(tmp_path: Path) -> None:
     assert catalog.accelerator("mine").spec.price_per_device_hour.value is None
 
 
+@pytest.mark.parametrize("value", ["9e299", "-9e299", "1" + "0" * 300, "0x" + "f" * 260])
+def test_a_figure_that_no_number_holds_is_out_of_range(tmp_path: Path, value: str) -> None:
+    (problem,) = problems(tmp_path, profile(f"memoryBytes: {{value: {value}, unit: GB}}"))
+    assert problem.code == "LC2006"
+    assert problem.place is not None
+    assert problem.place.path == "spec.memoryBytes.value"
+
+
 def test_an_engine_of_a_new_version_extends_the_old_one(tmp_path: Path) -> None:
     text = HEAD.replace("Accelerator", "Engine") + (
         "metadata: {name: vllm}\nextends: vllm\nspec:\n  version: 0.33.0\n"

@@ -9,6 +9,7 @@ business, and it honours NO_COLOR; text that is piped is plain and wide.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from codecs import lookup
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 PIPED_WIDTH = 160
+USUAL_WIDTH = 80
+SIZE = re.compile(r"[0-9]{1,5}")
+LEAST_WIDTH = 20  # no table is readable below it; COLUMNS=0 is how some tools say "not known"
 STDERR = 2
 
 
@@ -69,19 +73,42 @@ def note(text: str) -> None:
 
 
 def document(content: Mapping[str, Any], form: Format | ReportFormat) -> None:
-    """Write a JSON-like document on stdout as JSON or as YAML."""
+    """Write a JSON-like document on stdout as JSON or as YAML.
+
+    Half of a character, which no encoding has, is spelled out: as `\\ud800`.
+    """
+    from pydantic_core import PydanticSerializationError
+
+    try:
+        text = _text(content, form)
+    except (UnicodeEncodeError, PydanticSerializationError):
+        text = _text(_spelled_out(content), form)
+    data(text)
+
+
+def _text(content: Any, form: Format | ReportFormat) -> str:
     if form == "yaml":
         import yaml
 
-        data(yaml.dump(content, Dumper=yaml.CSafeDumper, sort_keys=False, width=100).rstrip())
-    elif lookup(sys.stdout.encoding).name != "utf-8":
+        written: str = yaml.dump(content, Dumper=yaml.CSafeDumper, sort_keys=False, width=100)
+        return written.rstrip()
+    if lookup(sys.stdout.encoding).name != "utf-8":
         import json
 
-        data(json.dumps(content, indent=2))  # in ASCII: nothing of a document may become a `?`
-    else:
-        from pydantic_core import to_json  # a plan of fifty models: a tenth of json's time
+        return json.dumps(content, indent=2)  # in ASCII: nothing of a document may become a `?`
+    from pydantic_core import to_json  # a plan of fifty models: a tenth of json's time
 
-        data(to_json(content, indent=2).decode())
+    return to_json(content, indent=2).decode()
+
+
+def _spelled_out(content: Any) -> Any:
+    if isinstance(content, str):
+        return content.encode(errors="backslashreplace").decode()
+    if isinstance(content, Mapping):
+        return {_spelled_out(key): _spelled_out(item) for key, item in content.items()}
+    if isinstance(content, list | tuple):
+        return [_spelled_out(item) for item in content]
+    return content
 
 
 def show(items: Iterable[RenderableType]) -> None:
@@ -98,8 +125,20 @@ def make_console(stream: TextIO) -> Console:
     from rich.console import Console
 
     if stream.isatty():
-        return Console(file=stream, highlight=False)
+        console = Console(file=stream, highlight=False, _environ=_environment())
+        if console.width < LEAST_WIDTH:
+            console.width = USUAL_WIDTH
+        return console
     return Console(file=stream, width=PIPED_WIDTH, highlight=False, force_terminal=False)
+
+
+def _environment() -> dict[str, str]:
+    """The environment without a COLUMNS or LINES that rich would stumble over."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"COLUMNS", "LINES"} or SIZE.fullmatch(value)
+    }
 
 
 def is_terminal() -> bool:

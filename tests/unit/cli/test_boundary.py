@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -236,6 +237,19 @@ def test_an_ascii_terminal_is_no_error(line: str, tmp_path: Path) -> None:
     done = shell(line, tmp_path, PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert done.stdout.isascii()
+
+
+@pytest.mark.parametrize("form", ["json", "yaml", "text"])
+def test_half_of_a_character_is_spelled_out(form: str, tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/config.json").write_text('{"model_type": "\\ud800"}')
+    (tmp_path / "odd.yaml").write_text(re.sub("uri: .*", "uri: ./m", FLEET))
+    done = shell(f"validate odd.yaml --output {form}", tmp_path)
+    assert done.returncode == 65
+    assert "\\ud800" in done.stdout + done.stderr
+    if form == "json":
+        (problem,) = json.loads(done.stdout)["problems"]
+        assert problem["found"] == "\\ud800"
 
 
 def test_a_document_loses_nothing_in_ascii(tmp_path: Path) -> None:

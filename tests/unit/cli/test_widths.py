@@ -1,5 +1,6 @@
 """What people read fits the terminal they read it on, and nothing is cut or said twice."""
 
+import io
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -95,6 +96,23 @@ def test_what_is_no_terminal_has_one_width_whatever_the_environment(
         return capsys.readouterr().out
 
     assert shown("40") == shown("300")
+
+
+@pytest.mark.parametrize(
+    ("columns", "width"),
+    [("0", 80), ("1", 80), ("19", 80), ("20", 20), ("-1", 80), ("\N{SUPERSCRIPT TWO}", 80)],
+)
+def test_a_terminal_too_narrow_for_words_is_taken_for_one_of_80(
+    monkeypatch: pytest.MonkeyPatch, columns: str, width: int
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("LINES", "9" * 5000)
+    assert output.make_console(Terminal()).width == width
 
 
 def test_a_reason_is_said_once_for_all_whom_it_meets() -> None:

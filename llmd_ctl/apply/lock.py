@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from llmd_ctl.apply.machine import Machine
 from llmd_ctl.apply.state import StateFolder
 from llmd_ctl.errors import Locked
+from llmd_ctl.spec.json_text import read_json
 
 COMMAND_LOCK = "lock"
 CONTROLLER_LOCK = "controller.lock"
@@ -40,7 +41,7 @@ def hold(folder: StateFolder, name: str, machine: Machine, command: str) -> Iter
 def _holder(content: bytes | None) -> str:
     """Who it is, in words; a holder that has only just come may not have said it yet."""
     try:
-        said = json.loads(content or b"")
+        said = read_json(content or b"")
         return f"`llmd-ctl {said['command']}` (pid {said['pid']}) since {said['since']}"
     except (ValueError, KeyError, TypeError):
         return "another llmd-ctl command"

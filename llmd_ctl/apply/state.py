@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from llmd_ctl.apply.machine import FilePort
 from llmd_ctl.apply.records import Desired, Observed, ProcessId
 from llmd_ctl.render import Layout
+from llmd_ctl.spec.json_text import read_json
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -89,7 +90,7 @@ class StateFolder:
         """The revisions in the history, oldest first."""
         names = self.files.list(self.path / "history")
         stems = [name.removesuffix(".json") for name in names if name.endswith(".json")]
-        return sorted(int(stem) for stem in stems if stem.isdigit())
+        return sorted(int(stem) for stem in stems if stem.isdecimal())
 
     def write_desired(self, desired: Desired) -> None:
         """Write history first: a revision that is desired can then always be looked up."""
@@ -140,7 +141,7 @@ class StateFolder:
         if content is None:
             return None
         try:
-            return parse(json.loads(content))
+            return parse(read_json(content))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Unreadable(path, _why(error)) from error
 

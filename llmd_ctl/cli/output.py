@@ -75,7 +75,7 @@ def note(text: str) -> None:
 def document(content: Mapping[str, Any], form: Format | ReportFormat) -> None:
     """Write a JSON-like document on stdout as JSON or as YAML.
 
-    Half of a character, which no encoding has, is spelled out: as `\\ud800`.
+    Half of a character, which no encoding has, is spelled out in the escapes of Python.
     """
     from pydantic_core import PydanticSerializationError
 

@@ -5,14 +5,13 @@ Called by `validate`, `plan`, `diff`, `apply` and `demo`: one way, so that they 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from llmd_ctl.errors import Problem, SpecInvalid, UsageError
 
@@ -81,13 +80,14 @@ def make_plan(loaded: LoadedFleet, simulate: float | None, *, rehearsal: bool = 
 def read_plan_file(source: str) -> Plan | None:
     """The plan in a file that `plan -o` wrote; None when the file is something else."""
     from llmd_ctl.cli.plan_view import plan_from_document
+    from llmd_ctl.spec.json_text import read_json
 
     path = Path(source)
     if path.suffix != ".json" or not path.is_file() or path.stat().st_size > LARGEST_PLAN:
         return None
     try:
-        document: Any = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
+        document = read_json(path.read_bytes())
+    except ValueError as error:
         raise SpecInvalid.of("LC3001", f"{source} is no JSON: {error}") from error
     if isinstance(document, dict) and "apiVersion" in document:
         return None

@@ -7,7 +7,6 @@ by name. What an engine would refuse only once it has started is refused here, w
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +14,10 @@ from dataclasses import dataclass
 from llmd_ctl.plan.records import Scalar
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.profiles.engine import Engine, Flag
+from llmd_ctl.spec.json_text import read_json
 
 NEAR = 5
-WHOLE = re.compile(r"[-+]?[0-9]+")
+WHOLE = re.compile(r"[-+]?[0-9]{1,400}")  # longer ones Python refuses to convert
 DECIMAL = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 WORDS = {
     "int": "a whole number", "float": "a number", "bool": "true or false",
@@ -235,7 +235,7 @@ def _is_value(words: Sequence[str], at: int) -> bool:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text)
+        read_json(text)
     except ValueError:
         return False
     return True

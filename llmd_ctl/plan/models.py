@@ -6,7 +6,6 @@ of it (`Observed.models`). A profile of the user's that has the model's name com
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,6 +19,7 @@ from llmd_ctl.profiles.engine import Engine
 from llmd_ctl.profiles.model import ConfigError, LocalModel, ModelSpec
 from llmd_ctl.profiles.shape import DTYPES, ModelShape, read_shape
 from llmd_ctl.spec import fleet as spec
+from llmd_ctl.spec.json_text import read_json
 
 OWN_DTYPES = frozenset({"auto", ""})
 
@@ -99,7 +99,7 @@ class ModelReader:
         spec = self._spec()
         if spec is not None:
             return spec.config, spec.weight_bytes.value if spec.weight_bytes else None
-        if local is not None and local.config:
+        if local is not None and local.config is not None:
             return _parsed(local.config), None
         raise self._unknown()
 
@@ -158,13 +158,16 @@ class ModelReader:
 
 def _numbers(version: str) -> tuple[int, ...]:
     """Return a version as numbers; what follows them is left out."""
-    words = (re.match(r"\d*", word) for word in version.lstrip("v").split("."))
+    words = (re.match(r"[0-9]{0,9}", word) for word in version.lstrip("v").split("."))
     return tuple(int(word[0]) for word in words if word is not None and word[0])
 
 
 def _parsed(text: str) -> Mapping[str, Any]:
+    if not text.strip():
+        hint = "Download the model again; `git lfs pull` fetches what a clone left out."
+        raise ConfigError("LC2034", "the model's config.json is empty", hint=hint)
     try:
-        config = json.loads(text)
+        config = read_json(text)
     except ValueError as error:
         raise ConfigError("LC2034", f"the model's config.json is no JSON: {error}") from error
     if not isinstance(config, dict):

@@ -7,6 +7,7 @@
     not_yet   fields of the format that are known and refused until they are built
     checks    rules over several fields; translate: pydantic's errors as problems
     findings  where all of them put what they find
+    json_text JSON that somebody else wrote, for the packages above
 
 Called by `profiles`, `plan` and everything above. It knows no accelerator and no engine flag.
 """

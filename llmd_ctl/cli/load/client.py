@@ -91,7 +91,7 @@ class _Connection(asyncio.Protocol):
         self.buffer += data
         try:
             self._parse(now_us())
-        except (_BadAnswer, ValueError) as error:
+        except (_BadAnswer, ValueError, RecursionError) as error:
             self._fail(f"not an answer this client can read: {error}")
             self.close()
 

@@ -142,6 +142,12 @@ def test_what_is_not_http_ends_with_a_client_error(reply: bytes) -> None:
     assert answer.ended == "client-error"
 
 
+def test_an_answer_that_is_nested_too_deeply_is_told_as_one() -> None:
+    [answer] = ask(b"HTTP/1.1 200 OK\r\ncontent-length: 3000\r\n\r\n" + b"[" * 3000, close=False)
+    assert answer.ended != "done"
+    assert "not an answer this client can read" in answer.detail
+
+
 def test_no_answer_at_all_is_a_client_error() -> None:
     [answer] = ask(b"")
     assert answer.ended == "client-error"

@@ -103,7 +103,7 @@ def test_a_plan_file_that_names_a_path_as_fleet_writes_nowhere(
 
 
 @pytest.mark.parametrize("name", ["desired.json", "observed.json"])
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 1}', "\0"])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 1}', "\0", "[" * 3000])
 def test_an_unreadable_document_is_nothing_known_and_a_warning(
     name: str, content: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -259,6 +259,9 @@ def test_one_folder_serves_both_engines(tmp_path: Path) -> None:
     assert vllm.facts["kvBytesPerToken"] == llama.facts["kvBytesPerToken"] == 512
 
 
+NESTED = '{"text_config": ' * 900 + "{}" + "}" * 900
+
+
 @pytest.mark.parametrize(
     ("model", "engine", "words"),
     [
@@ -267,6 +270,10 @@ def test_one_folder_serves_both_engines(tmp_path: Path) -> None:
         (LocalModel(problem="/m does not exist"), "vllm", "config.json"),
         (LocalModel(path="/m", config="{"), "vllm", "no JSON"),
         (LocalModel(path="/m", config="[]"), "vllm", "no JSON object"),
+        (LocalModel(path="/m", config="[" * 3000 + "]" * 3000), "vllm", "nested deeper than 64"),
+        (LocalModel(path="/m", config=NESTED), "vllm", "nested deeper than 64"),
+        (LocalModel(path="/m", config=""), "vllm", "config.json is empty"),
+        (LocalModel(path="/m", config=" \n"), "vllm", "config.json is empty"),
     ],
 )
 def test_weights_that_the_engine_cannot_read_are_refused(

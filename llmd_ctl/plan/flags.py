@@ -14,15 +14,19 @@ from dataclasses import dataclass
 from llmd_ctl.plan.records import Scalar
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.profiles.engine import Engine, Flag
-from llmd_ctl.spec.json_text import read_json
+from llmd_ctl.profiles.flag_value import (
+    WORDS,
+    Fault,
+    as_text,
+    unfit,
+    unfit_text,
+    unusable,
+    wrong_kind,
+)
 
 NEAR = 5
 WHOLE = re.compile(r"[-+]?[0-9]{1,400}")  # longer ones Python refuses to convert
 DECIMAL = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
-WORDS = {
-    "int": "a whole number", "float": "a number", "bool": "true or false",
-    "json": "JSON text", "str": "text",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,7 @@ def written(flag: str, known: Flag | None, value: Scalar) -> tuple[str, ...]:
         if value is True:
             return (flag,)
         return (f"--no-{flag.removeprefix('--')}",) if known.negatable else ()
-    return (flag, _text(value))
-
-
-def _text(value: Scalar) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+    return (flag, as_text(value))
 
 
 class FlagReader:
@@ -74,21 +72,13 @@ class FlagReader:
             self.report.add("LC2020", message, path, key=True, found=name, allowed=allowed)
             return None
         known = self.engine.spec.flags[flag]
-        if self._refused(flag, path) or not self._fits(flag, known, value, path):
+        if self._refused(flag, path) or self._faulty(
+            unfit(self.engine, flag, value), as_text(value), path
+        ):
             return None
         if known.nargs not in (None, "?"):
-            return Given(flag, value, (flag, *_text(value).split()), path)
+            return Given(flag, value, (flag, *as_text(value).split()), path)
         return Given(flag, value, written(flag, known, value), path)
-
-    def _fits(self, flag: str, known: Flag, value: Scalar, path: Path) -> bool:
-        kinds: dict[str, tuple[type, ...]] = {
-            "int": (int,), "float": (int, float), "bool": (bool,),
-            "json": (str,), "str": (str, int, float),
-        }  # fmt: skip
-        if type(value) not in kinds[known.type]:
-            self._wrong(flag, known, _text(value), path)
-            return False
-        return self._allowed(flag, known, _text(value), path)
 
     # --- extraArgs ---
 
@@ -179,34 +169,19 @@ class FlagReader:
     def _parses(self, flag: str, known: Flag, text: str, path: Path) -> bool:
         number = {"int": WHOLE, "float": DECIMAL}.get(known.type)
         if number is not None and not number.fullmatch(text):
-            self._wrong(flag, known, text, path)
-            return False
-        return self._allowed(flag, known, text, path)
-
-    def _allowed(self, flag: str, known: Flag, text: str, path: Path) -> bool:
-        if known.type == "json" and not _is_json(text):
-            self._wrong(flag, known, text, path)
-            return False
-        if known.choices and text not in known.choices:
-            message = f"{flag} has no value {text}"
-            self.report.add("LC2022", message, path, found=text, allowed=known.choices)
-            return False
-        return True
-
-    def _wrong(self, flag: str, known: Flag, text: str, path: Path) -> None:
-        message = f"{flag} of {self.title} takes {WORDS[known.type]}"
-        self.report.add("LC2021", message, path, found=text)
+            return not self._faulty(wrong_kind(self.engine, flag), text, path)
+        return not self._faulty(unfit_text(self.engine, flag, text), text, path)
 
     def _refused(self, flag: str, path: Path) -> bool:
-        reason = self.engine.spec.reserved.get(flag)
-        if reason is not None:
-            message = f"{flag} is not yours to set: {reason}"
-            self.report.add("LC2023", message, path, key=True, found=flag, hint="Remove it.")
-        later = self.engine.spec.not_yet.get(flag)
-        if later is not None:
-            message = f"{flag} is not built yet ({later})"
-            self.report.add("LC2025", message, path, key=True, found=flag)
-        return reason is not None or later is not None
+        return self._faulty(unusable(self.engine, flag), flag, path)
+
+    def _faulty(self, fault: Fault | None, found: str, path: Path) -> bool:
+        if fault is not None:
+            self.report.add(
+                fault.code, fault.message, path,
+                key=fault.of_flag, found=found, allowed=fault.allowed,
+            )  # fmt: skip
+        return fault is not None
 
     def _unknown(self, word: str, name: str, path: Path) -> None:
         if not word.startswith("-"):
@@ -231,11 +206,3 @@ def _is_value(words: Sequence[str], at: int) -> bool:
     if at >= len(words):
         return False
     return not words[at].startswith("-") or bool(DECIMAL.fullmatch(words[at]))
-
-
-def _is_json(text: str) -> bool:
-    try:
-        read_json(text)
-    except ValueError:
-        return False
-    return True

@@ -16,13 +16,8 @@ from llmd_ctl.plan.records import Fit, Parallel
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.settings import Settings
 from llmd_ctl.profiles.accelerator import Accelerator
+from llmd_ctl.profiles.flag_value import MOST
 from llmd_ctl.profiles.shape import ModelShape
-
-# What a role's number may be at most; all of them are above 0.
-MOST = {
-    "maxModelLen": 2**31 - 1, "maxSequences": 2**20, "maxBatchedTokens": 2**31 - 1,
-    "blockSize": 2**20, "kvBytes": 2**50, "tensor": 1024, "pipeline": 1024,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)

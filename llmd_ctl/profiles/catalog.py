@@ -20,6 +20,7 @@ from llmd_ctl.errors import Problem, SpecInvalid
 from llmd_ctl.profiles.accelerator import Accelerator, AcceleratorSpec
 from llmd_ctl.profiles.document import Checker, build, merge, missing
 from llmd_ctl.profiles.engine import Engine, EngineSpec
+from llmd_ctl.profiles.flag_value import check_settings
 from llmd_ctl.profiles.model import ModelProfile, ModelSpec
 from llmd_ctl.spec.compose import compose
 from llmd_ctl.spec.findings import Findings
@@ -245,7 +246,18 @@ class _UserProfile:
             self.checker.say("LC2003", 'the key "spec" is missing in a profile', ())
             return
         if self.checker.check(body, ("spec",)):
+            self._check_engines(Catalog(own))
             self._keep(own, kind, name, spec.plain())
+
+    def _check_engines(self, known: Catalog) -> None:
+        """What an accelerator says to engines must be what those take, as they are known so far."""
+        path = ("spec", "engines")
+        node = self.root.at(path)
+        for name in node.value if node is not None and isinstance(node.value, dict) else ():
+            try:
+                check_settings(self.checker, known.engine(name), (*path, name, "settings"))
+            except UnknownProfile:
+                continue
 
     def _top(self) -> None:
         self._only((), TOP_KEYS)

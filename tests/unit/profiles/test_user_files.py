@@ -79,6 +79,46 @@ def test_a_figure_that_no_number_holds_is_out_of_range(tmp_path: Path, value: st
     assert problem.place.path == "spec.memoryBytes.value"
 
 
+@pytest.mark.parametrize(
+    ("flag", "value", "code"),
+    [
+        ("--gpu-memory-utilization", "high", "LC2021"),
+        ("--gpu-memory-utilization", "'0.9'", "LC2021"),
+        ("--gpu-memory-utilization", "1.5", "LC2021"),
+        ("--gpu-memory-utilization", "0", "LC2021"),
+        ("--max-num-seqs", "abc", "LC2021"),
+        ("--max-num-seqs", "0", "LC2021"),
+        ("--max-num-seqs", "-1", "LC2021"),
+        ("--max-num-seqs", "true", "LC2021"),
+        ("--block-size", "x", "LC2021"),
+        ("--enforce-eager", "'yes'", "LC2021"),
+        ("--kv-events-config", "'{'", "LC2021"),
+        ("--dtype", "int3", "LC2022"),
+        ("--port", "1", "LC2023"),
+    ],
+)
+def test_a_setting_that_the_engine_would_not_take_is_refused_in_the_profile(
+    tmp_path: Path, flag: str, value: str, code: str
+) -> None:
+    setting = f"{flag}: {{value: {value}, reason: mine}}"
+    (problem,) = problems(tmp_path, profile(f"engines: {{vllm: {{settings: {{{setting}}}}}}}"))
+    assert problem.code == code
+    assert flag in problem.message
+    assert problem.found == (flag if code == "LC2023" else value.strip("'"))
+    assert problem.place is not None
+    assert (problem.place.file, problem.place.line) == (str(tmp_path / "mine.yaml"), 6)
+    assert problem.place.text[problem.place.column - 1 :].startswith(problem.found) or (
+        problem.place.text[problem.place.column - 1 :].startswith(value)
+    )
+
+
+def test_a_flag_that_no_table_has_is_left_to_the_plan(tmp_path: Path) -> None:
+    settings = "--max-num-seqs: {value: 7, reason: mine}, --no-such: {value: 1, reason: x}"
+    catalog = load(tmp_path, profile(f"engines: {{vllm: {{settings: {{{settings}}}}}}}"))
+    on = catalog.accelerator("mine").spec.engines["vllm"]
+    assert [on.settings[flag].value for flag in ("--max-num-seqs", "--no-such")] == [7, 1]
+
+
 def test_an_engine_of_a_new_version_extends_the_old_one(tmp_path: Path) -> None:
     text = HEAD.replace("Accelerator", "Engine") + (
         "metadata: {name: vllm}\nextends: vllm\nspec:\n  version: 0.33.0\n"

@@ -109,7 +109,8 @@ def test_what_is_not_confirmed_of_a_model_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "fits"), [("0.33.0", False), ("0.100.0", False), ("0.32.0", True), ("0.9.1", True)]
+    ("first", "fits"),
+    [("0.33.0", False), ("9" * 5000, False), ("0.100.0", False), ("0.32.0", True), ("0.9.1", True)],
 )
 def test_an_engine_older_than_the_first_that_serves_a_model_is_refused(
     first: str, *, fits: bool

@@ -22,4 +22,4 @@ pub use endpoint::{Endpoint, Snapshot, State};
 pub use error::DiscoveryError;
 pub use follow::follow;
 pub use source::{Discovery, Reading, Sink, Source};
-pub use sources::{FileSource, ProcessSource, StaticSource};
+pub use sources::{FileSource, ProcessSource, StaticSource, read_file};

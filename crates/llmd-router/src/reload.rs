@@ -163,8 +163,10 @@ fn endpoint(written: &StaticEndpoint) -> llmd_discovery::Endpoint {
 }
 
 fn read_key(file: &Path) -> Result<String, String> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
+    let read = llmd_discovery::read_file(file).and_then(|read| {
+        String::from_utf8(read).map_err(|error| format!("cannot be read as text: {error}"))
+    });
+    let text = read.map_err(|why| format!("{} {why}", file.display()))?;
     let key = text.trim();
     if key.is_empty() {
         return Err(format!("{} is empty", file.display()));

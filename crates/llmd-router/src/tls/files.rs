@@ -4,6 +4,7 @@
 
 use super::words;
 use crate::config::{EndpointTls, ServerTls};
+use llmd_discovery::read_file;
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -75,7 +76,8 @@ fn at(what: &str, file: &Path, why: &dyn std::fmt::Display) -> String {
 }
 
 fn chain(what: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let text = read_file(file).map_err(|why| at(what, file, &why))?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let chain = read.map_err(|error| at(what, file, &words::of_file(&error)))?;
     if chain.is_empty() {
         return Err(at(what, file, &"holds no certificate; write it in PEM"));
@@ -83,9 +85,18 @@ fn chain(what: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, String
     Ok(chain)
 }
 
-/// A certificate that we show. What leads from it to its authority is for others to judge.
+/// A certificate that we show, and what leads from it to its authority: whether that is believed is
+/// for others to judge, but no client reads on behind one that is damaged.
 fn own(what: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let chain = chain(what, file)?;
+    for (place, certificate) in chain.iter().enumerate().skip(1) {
+        if let Err(Error::InvalidCertificate(CertificateError::BadEncoding)) =
+            ParsedCertificate::try_from(certificate)
+        {
+            let number = place + 1;
+            return Err(at(what, file, &format!("certificate {number} of it is damaged")));
+        }
+    }
     holds_now(&chain[0]).map_err(|error| at(what, file, &words::of(&error)))?;
     Ok(chain)
 }
@@ -112,7 +123,9 @@ fn pair(cert: &Path, key: &Path, error: &Error) -> String {
 }
 
 fn key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_file(file).map_err(|error| at("keyFile", file, &words::of_file(&error)))
+    let text = read_file(file).map_err(|why| at("keyFile", file, &why))?;
+    PrivateKeyDer::from_pem_slice(&text)
+        .map_err(|error| at("keyFile", file, &words::of_file(&error)))
 }
 
 fn roots(what: &str, file: &Path) -> Result<RootCertStore, String> {

@@ -598,6 +598,9 @@ async fn what_does_not_hold_now_is_not_taken_over_and_the_log_says_why() {
     let (old, new) = (authority.pair("router", 2001), authority.pair_from("router", 2099, 2100));
     let (other, old_own) = (authority.pair("router", 2100), ours.pair("router", 2001));
     let old_ca = Authority::until(2001).0.pem();
+    let damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let mut broken = authority.pair("router", 2100);
+    broken.cert.push_str(damaged);
     let text = |name: &str, text: &str| vec![(name.to_owned(), text.to_owned())];
     let both = |name: &str, pair: &Pair| {
         let (cert, key) = (pair.cert.clone(), pair.key.clone());
@@ -606,6 +609,7 @@ async fn what_does_not_hold_now_is_not_taken_over_and_the_log_says_why() {
     for (files, words) in [
         (both("router", &old), "router.crt: the certificate expired at 2001-01-01T00:00:00.000Z"),
         (both("router", &new), "router.crt: the certificate is not valid before 2099-01-01T"),
+        (both("router", &broken), "router.crt: certificate 2 of it is damaged"),
         (text("router.key", &other.key), "router.key: the key is not that of the certificate"),
         (text("clients.crt", ""), "clientCaFile: "),
         (text("clients.crt", &old_ca), "clients.crt: the certificate expired at 2001"),

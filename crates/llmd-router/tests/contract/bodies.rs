@@ -2,6 +2,7 @@
 
 use crate::support::{CHAT, Setup, body, engine, error_code, one_model};
 use llmd_testkit::{Behaviour, Client, Reply};
+use std::collections::BTreeSet;
 
 async fn post(setup: &Setup, headers: &[&str], body: &[u8]) -> Reply {
     let client = Client::post(setup.data, CHAT, headers, body).await.unwrap();
@@ -138,7 +139,7 @@ async fn junk_models_and_paths_make_no_new_series() {
     let series = || async {
         let page = setup.get_admin("/metrics").await.text();
         let names = page.lines().filter(|line| !line.starts_with('#'));
-        names.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect::<Vec<_>>()
+        names.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect::<BTreeSet<_>>()
     };
     let junk = |number: usize| {
         let (setup, number) = (&setup, number);

@@ -113,22 +113,24 @@ def load_text(source: SourceText) -> Reading:
     documents = compose(findings)
     if not documents and not findings.problems():
         findings.add("LC1004", "the file holds no fleet", Node(1, 1, 1, None))
-    fleets, rest = [], []
-    profiles: list[Path] = []
+    fleets, faults = [], []
     for document in documents:
         findings.start_document()
         fleet = _check(findings, document)
         if fleet is not None:
             fleets.append(LoadedFleet(fleet, source, spec_hash(fleet), document))
-        left = _rest(source, document, findings.faults())
-        if left is not None:
-            rest.append(left)
-        else:
-            profiles += _listed(source, document)
+        faults.append(findings.faults())
     problems = findings.problems()
     if not problems:
         return Reading(fleets, sound=fleets)
-    return Reading(fleets, problems, rest=rest, profiles=profiles)
+    reading = Reading(fleets, problems)
+    for document, wrong in zip(documents, faults, strict=True):
+        left = _rest(source, document, wrong)
+        if left is not None:
+            reading.rest.append(left)
+        else:
+            reading.profiles.extend(_listed(source, document))
+    return reading
 
 
 def _rest(

@@ -88,12 +88,12 @@ def test_nothing_is_lost(site: Site, setting: tuple[str, bool], tmp_path: Path) 
     with Load(balance, tmp_path / "load.jsonl", STREAMS, WHOLE, TOKENS[kind]) as load:
         load.carry_on("quiet", count)
         load.phase = "killed"
-        kill_under_load(site, site.engines[0], WHOLE + 1)
+        killed = kill_under_load(site, WHOLE + 1)
         load.carry_on("killed", count)
         retried = site.metric("llmd_router_retries_total")
         if watched:
-            site.states[site.engines[0].name] = "starting"
-        site.engines[0].start()  # while it starts, the other carries all
+            site.states[killed.name] = "starting"
+        killed.start()  # while it starts, the other carries all
         codes = []
         for router in range(len(site.routers)):
             load.phase = "routers"
@@ -101,7 +101,7 @@ def test_nothing_is_lost(site: Site, setting: tuple[str, bool], tmp_path: Path) 
             site.start_router(router)
             load.carry_on("routers", count)
         load.phase = "back"
-        site.bring_up(site.engines[0])
+        site.bring_up(killed)
         for engine in reversed(site.engines):
             load.phase = "drained"
             restart_drained(site, engine)
@@ -121,10 +121,20 @@ def test_nothing_is_lost(site: Site, setting: tuple[str, bool], tmp_path: Path) 
         assert site.metric(f"llmd_router_{name}") == 0, name
 
 
-def kill_under_load(site: Site, engine: Engine, least: int) -> None:
-    """SIGKILL an engine that has so many requests: more than come without a stream."""
-    wait_until(f"{least} requests at {engine.name}", lambda: site.inflight(engine) >= least)
-    engine.kill()
+def kill_under_load(site: Site, least: int) -> Engine:
+    """SIGKILL the first engine that has so many requests: more than come without a stream.
+
+    Which one that is is the routers' choice: where one learns faster, it gets more.
+    """
+    busy: list[Engine] = []
+
+    def found() -> bool:
+        busy.extend(engine for engine in site.engines if site.inflight(engine) >= least)
+        return bool(busy)
+
+    wait_until(f"{least} requests at one engine", found)
+    busy[0].kill()
+    return busy[0]
 
 
 def restart_drained(site: Site, engine: Engine) -> None:

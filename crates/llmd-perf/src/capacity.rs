@@ -73,12 +73,15 @@ fn largest_batch(facts: &ReplicaFacts, fits: u32, context: u64, itl_us_max: Opti
 ///
 /// Prompts ride in steps that also decode. A request needs `output / batch` steps of decode;
 /// `prompt / chunk` of its steps carry prompt tokens. Where prompts need more steps than
-/// decode does, the replica is prefill-bound and its batch is never full.
+/// decode does, the replica is prefill-bound and its batch is never full: each step's budget of
+/// tokens is shared by prompts and decode as `prompt : output`, which is the work that comes in.
 fn us_per_request(facts: &ReplicaFacts, workload: Workload, batch: u32, context: u64) -> f64 {
     let (prompt, output) = (f64::from(workload.prompt_tokens), f64::from(workload.output_tokens));
+    let shared = f64::from(facts.max_batched_tokens) * output / (prompt + output).max(1.0);
     let decode_steps = output / f64::from(batch);
     let arriving = prompt * (1.0 / decode_steps.max(1e-9)).max(1.0);
-    let chunk = arriving.min(chunk_tokens(facts, batch) as f64).max(1.0);
+    let room = chunk_tokens(facts, f64::from(batch).min(shared) as u32);
+    let chunk = arriving.min(room as f64).max(1.0);
     let prompt_steps = prompt / chunk;
     let running = f64::from(batch).min(output / prompt_steps.max(1e-9)).max(0.0) as u32;
     let mut mixed = decode_step(facts, running, u64::from(running) * context);

@@ -115,3 +115,20 @@ fn capacity_never_promises_more_than_prefill_or_decode_alone_could_do() {
         }
     }
 }
+
+#[test]
+fn a_budget_no_larger_than_the_batch_is_shared_by_prompts_and_decode() {
+    // 64 sequences fill the budget of 64 tokens, and yet 48 prompt tokens ride in each step: work
+    // comes in as 3 prompt tokens to 1 generated, so 16 sequences decode at once.
+    let facts = ReplicaFacts { max_batched_tokens: 64, kv_tokens: 1_000_000, ..round() };
+    let found = capacity(&facts, Workload { prompt_tokens: 300, output_tokens: 100 }, None);
+    let step = Step {
+        decode_sequences: 16,
+        context_tokens: 16 * 350,
+        prefill_tokens: 48,
+        prefill_sequences: 1,
+        prefill_pairs: 300.0 * 300.0 / 2.0 * 48.0 / 300.0,
+        ..Step::default()
+    };
+    close(found.requests_per_second, 1e6 / step_us(&facts, &step) / (300.0 / 48.0));
+}

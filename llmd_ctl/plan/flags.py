@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from llmd_ctl.plan.records import Scalar
 from llmd_ctl.plan.report import Path, Report
@@ -25,6 +26,7 @@ from llmd_ctl.profiles.flag_value import (
 )
 
 NEAR = 5
+SHORT = 2  # characters of a flag of one letter, such as -O
 WHOLE = re.compile(r"[-+]?[0-9]{1,400}")  # longer ones Python refuses to convert
 DECIMAL = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
@@ -95,7 +97,7 @@ class FlagReader:
     def _next(self, words: Sequence[str], at: int, path: Path) -> tuple[int, Given | None]:
         """Return how many words were read, and the flag they set."""
         word, here = words[at], (*path, at)
-        name, equals, attached = word.partition("=")
+        name, equals, attached = self._parts(word)
         flag, off = self._flag(name)
         if flag is None:
             self._unknown(word, name, here)
@@ -124,6 +126,17 @@ class FlagReader:
         return taken, Given(
             label, self._value(known, values, dotted=dotted), (label, *values), here
         )
+
+    def _parts(self, word: str) -> tuple[str, str, str]:
+        """Return a flag's name and the value attached to it: --flag=value, or -Fvalue."""
+        if len(word) > SHORT and not word.startswith("--") and word[:SHORT] in self._short:
+            return word[:SHORT], "=", word[SHORT:].removeprefix("=")
+        return word.partition("=")
+
+    @cached_property
+    def _short(self) -> frozenset[str]:
+        """The spellings of one letter."""
+        return frozenset(name for name in self.engine.by_spelling if len(name) == SHORT)
 
     def _flag(self, name: str) -> tuple[str | None, bool]:
         """Return the flag that a word names, and whether it turns it off."""

@@ -91,7 +91,7 @@ class ModelReader:
         """Return the config.json's content, and the bytes of the weights where they are known."""
         local = self._local
         gguf = engine.spec.weights == "gguf"
-        if exact:
+        if exact or (gguf and not self.is_local):
             self._check_form(engine, local)
         if local is not None and local.gguf_config and (gguf or not local.config):
             config = _parsed(local.gguf_config)

@@ -20,6 +20,7 @@ from llmd_ctl.spec.fleet import EngineRef
 
 ENGINE_DEFAULT = "engine default"
 PLAN = "plan"
+VARIANT = 5  # keys of the path to a variant: spec, models, number, variants, number
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,19 @@ class Settings:
         if before is not None and before.setting.set_by != ENGINE_DEFAULT:
             said = f"{before.setting.set_by}: {before.setting.value}"
             overruled = (*before.setting.overruled, said)
+            self._warn_twice(flag, value, before, path)
         self._by_flag[flag] = _Effective(Setting(value, set_by, overruled), words, path)
+
+    def _warn_twice(
+        self, flag: str, value: Scalar, before: _Effective, path: Path | None
+    ) -> None:
+        """One variant that says a thing twice says one of the two in vain."""
+        if path is None or before.path is None or before.setting.value == value:
+            return
+        if path[:VARIANT] == before.path[:VARIANT]:
+            above = f"{before.path[VARIANT]}: {before.setting.value}"
+            message = f"{flag} {value} overrules what the variant says in {above}"
+            self._report.warn("LC2042", message, path)
 
     # --- results ---
 
@@ -189,6 +202,21 @@ class Settings:
         """Where the user wrote the effective value; None when no user did."""
         found = self._by_flag.get(self.engine.spec.roles.get(role, ""))
         return found.path if found is not None else None
+
+    def place(self, flag: str) -> Path | None:
+        """Where the user wrote a flag, or a key inside its value; None when no user did."""
+        for name, found in self._by_flag.items():
+            if name.partition(".")[0] == flag and found.path is not None:
+                return found.path
+        return None
+
+    def said(self) -> dict[str, Scalar]:
+        """Every value that a user or a profile set, by flag: no default of the engine."""
+        return {
+            flag: found.setting.value
+            for flag, found in self._by_flag.items()
+            if found.setting.set_by != ENGINE_DEFAULT
+        }
 
     def all(self) -> dict[str, Setting]:
         """Every effective setting, by flag, sorted."""

@@ -74,7 +74,7 @@ class Sizing:
             return None
         length = value("maxModelLen") or self.shape.max_positions
         form = self._kv_format()
-        if not self._length_is_legal(length) or form is None or not self._batch_is_legal():
+        if not self._length_is_legal(length) or form is None:
             return None
         sequences = value("maxSequences") or 1
         limit = value("kvBytes")
@@ -119,29 +119,13 @@ class Sizing:
         )  # fmt: skip
         return False
 
-    def _batch_is_legal(self) -> bool:
-        """The rule of vLLM's scheduler: a step has room for one token of every sequence."""
-        tokens, most = self.settings.whole("maxBatchedTokens"), self.settings.whole("maxSequences")
-        if tokens is None or most is None or tokens >= most:
-            return True
-        role = "maxBatchedTokens" if self.settings.path_of("maxBatchedTokens") else "maxSequences"
-        message = f"a step of {tokens} tokens has no room for {most} sequences"
-        self.report.add(
-            "LC3019", message, self._where(role), found=str(tokens), allowed=(f"{most} or more",)
-        )
-        return False
-
     def _kv_format(self) -> str | None:
         asked = str(self.settings.value("kvDtype") or "auto")
-        legal = self.chosen.on.kv_dtypes
         form = memory.kv_format(self.shape, asked)
-        if legal and asked not in legal:
-            message = f"{self.accelerator.name} has no KV cache of type {asked}"
-        elif form is None:
-            message = f"the size of a KV cache of type {asked} is not built yet"
-            legal = tuple(name for name in memory.KV_FORMATS if memory.kv_format(self.shape, name))
-        else:
+        if form is not None:
             return form
+        message = f"the size of a KV cache of type {asked} is not built yet"
+        legal = tuple(name for name in memory.KV_FORMATS if memory.kv_format(self.shape, name))
         self.report.add("LC3017", message, self._where("kvDtype"), found=asked, allowed=legal)
         return None
 

@@ -13,6 +13,7 @@ from llmd_ctl import perf
 from llmd_ctl.plan.apis import offered
 from llmd_ctl.plan.command import command_of, environment_of
 from llmd_ctl.plan.engines import DEFAULT, Chosen, choose, reference, simulated
+from llmd_ctl.plan.line import judge
 from llmd_ctl.plan.measure import check_promises, measure
 from llmd_ctl.plan.models import ModelReader
 from llmd_ctl.plan.records import Capacity, EndpointTls, Parallel, PlannedVariant, Slo
@@ -43,8 +44,12 @@ class VariantPlanner:
         if variant.endpoint is not None:
             return self._external(variant, variant.endpoint, path)
         ready = self._ready(variant, path)
-        sized = self._size(ready) if ready is not None else None
-        if ready is None or sized is None:
+        if ready is None:
+            return None
+        if not (ready.chosen.is_simulated or judge(ready, self.model.name, self.scene.report)):
+            return None
+        sized = self._size(ready)
+        if sized is None:
             return None
         self._check_machine(ready, sized)
         return self._planned(ready, sized)

@@ -32,6 +32,7 @@ T = TypeVar("T")
 BUILT_IN = "llmd-ctl"
 FOLDERS = "nvidia amd tpu gaudi intel cpu rebellions ascend aws engines models".split()
 FAMILY = "AcceleratorFamily"
+BESIDE = (".flags", ".attention")  # tables of an engine that lie beside its profile
 BODIES = {
     "AcceleratorProfile": AcceleratorSpec,
     "EngineProfile": EngineSpec,
@@ -152,7 +153,7 @@ def _index() -> Mapping[Key, Traversable]:
     for folder in FOLDERS:
         for file in sorted((_root() / folder).iterdir(), key=lambda f: f.name):
             name = file.name.removesuffix(".yaml")
-            if name == file.name or name in {"families"} or name.endswith(".flags"):
+            if name == file.name or name == "families" or name.endswith(BESIDE):
                 continue
             if folder == "engines":
                 engine, _, version = name.rpartition("-")
@@ -178,9 +179,10 @@ def _built_in(kind: str, name: str) -> _Profile | None:
     under = _below(kind, document["extends"]) if "extends" in document else None
     if under is not None:
         data, lineage = merge(under.data, data), (*lineage, *under.lineage)
-    flags = _root() / "engines" / f"{file.name.removesuffix('.yaml')}.flags.yaml"
-    if kind == "EngineProfile" and flags.is_file():
-        data = merge(data, {"flags": _plain(flags)["flags"]})
+    for table in BESIDE if kind == "EngineProfile" else ():
+        beside = _root() / "engines" / f"{file.name.removesuffix('.yaml')}{table}.yaml"
+        if beside.is_file():
+            data = merge(data, {table[1:]: _plain(beside)[table[1:]]})
     return _Profile(name, lineage, BUILT_IN, data)
 
 

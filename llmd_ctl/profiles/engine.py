@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from llmd_ctl.profiles import number
 from llmd_ctl.profiles.accelerator import EnvironmentSetting, Scalar
+from llmd_ctl.profiles.kernel import Kernel
 
 ROLES = (
     "tensor", "pipeline", "data", "expert", "maxModelLen", "maxSequences", "maxBatchedTokens",
@@ -62,6 +63,7 @@ class EngineSpec:
     command: tuple[str, ...]  # what follows, before the settings; see `plan.command`
     overhead: EngineOverhead
     flags: Mapping[str, Flag] = field(default_factory=dict)
+    attention: Mapping[str, tuple[Kernel, ...]] = field(default_factory=dict)  # by backend
     roles: Mapping[Role, str] = field(default_factory=dict)  # what a plan decides, to its flag
     defaults: Mapping[str, Scalar] = field(default_factory=dict)  # of flags a plan reads
     assumed: Mapping[Role, Scalar] = field(default_factory=dict)  # of roles without a flag
@@ -101,6 +103,11 @@ class Engine:
         for flag, known in self.spec.flags.items():
             spelt.update(dict.fromkeys(known.aliases, flag))
         return spelt
+
+    def kernel(self, backend: str, architecture: str) -> Kernel | None:
+        """What an attention backend can do on an architecture; None: it does not run there."""
+        rows = self.spec.attention.get(backend, ())
+        return next((row for row in rows if row.runs_on(architecture)), None)
 
 
 def argument_name(flag: str) -> str:

@@ -6,11 +6,12 @@ The engine's table knows every flag; nothing here knows one by name.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from llmd_ctl.profiles.accelerator import Scalar
 from llmd_ctl.profiles.document import Checker
-from llmd_ctl.profiles.engine import Engine, FlagType
+from llmd_ctl.profiles.engine import Engine, Flag, FlagType
 from llmd_ctl.spec.json_text import read_json
 from llmd_ctl.spec.nodes import Node, Path
 
@@ -21,6 +22,8 @@ WORDS: dict[FlagType, str] = {
 KINDS: dict[FlagType, tuple[type, ...]] = {
     "int": (int,), "float": (int, float), "bool": (bool,), "json": (str,), "str": (str, int, float),
 }  # fmt: skip
+CHOOSE = -1  # as a length: the engine takes the longest that fits, and a plan has to say one
+NUMBERS: Mapping[FlagType, Callable[[str], int | float]] = {"int": int, "float": float}
 # What a role's number may be at most; all of them are above 0.
 MOST = {
     "maxModelLen": 2**31 - 1, "maxSequences": 2**20, "maxBatchedTokens": 2**31 - 1,
@@ -65,10 +68,17 @@ def unfit(engine: Engine, flag: str, value: Scalar) -> Fault | None:
 def unfit_text(engine: Engine, flag: str, text: str) -> Fault | None:
     """Return why a flag does not take a text that is right as a number, if it takes one."""
     known = engine.spec.flags[flag]
+    if known.type in NUMBERS:
+        return _out_of_range(engine, flag, NUMBERS[known.type](text)) or _unchosen(known, flag, text)
     if known.type == "json" and not _is_json(text):
         return wrong_kind(engine, flag)
-    if known.choices and text not in known.choices:
-        return Fault("LC2022", f"{flag} has no value {text}", known.choices)
+    return _unchosen(known, flag, text)
+
+
+def _unchosen(known: Flag, flag: str, text: str) -> Fault | None:
+    choices = tuple(map(str, known.choices))
+    if choices and text not in choices:
+        return Fault("LC2022", f"{flag} has no value {text}", choices)
     return None
 
 
@@ -104,13 +114,15 @@ def _unfit_setting(engine: Engine, flag: str, node: Node) -> Fault | None:
     value = node.value
     if not isinstance(value, str | int | float):
         return None
-    return unfit(engine, flag, value) or _out_of_range(engine, flag, value)
+    return unfit(engine, flag, value)
 
 
 def _out_of_range(engine: Engine, flag: str, value: Scalar) -> Fault | None:
     role = next((role for role, named in engine.spec.roles.items() if named == flag), "")
     most = 1 if role == "utilization" else MOST.get(role)
     if most is None or not isinstance(value, int | float) or 0 < value <= most:
+        return None
+    if role == "maxModelLen" and value == CHOOSE:
         return None
     return Fault("LC2021", f"{flag} is not possible", (f"above 0, at most {most}",))
 

@@ -27,6 +27,7 @@ from llmd_ctl.profiles.quantization import packing_of, with_experts
 from llmd_ctl.profiles.recipe import Made, Recipe, Sayings
 from llmd_ctl.profiles.recurrent import recurrent
 from llmd_ctl.profiles.tower import tower
+from llmd_ctl.profiles.traits import DRAFTS, Traits, traits_of
 
 DTYPES = {
     "float32": "fp32", "float": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16",
@@ -57,6 +58,7 @@ class ModelShape:
     weight_dtype: str  # of the large matrices; also fp8, int8, int4, mxfp4, nvfp4
     parts: tuple[Part, ...]
     cache: tuple[CacheGroup, ...]
+    traits: Traits
     notes: tuple[str, ...] = ()  # what is not counted, or only nearly
 
     @property
@@ -149,6 +151,7 @@ class _Reader:
             weight_dtype=recipe.packing.dtype,
             parts=(*self._ends(), *mixing, *self._norms(mixers, feeds), *feeds.parts, *tower_parts),
             cache=tuple(cache),
+            traits=traits_of(recipe, self.whole, mixers, cache),
             notes=(*notes, *self._drafts(), *_copies(mixing)),
         )
 
@@ -264,8 +267,7 @@ class _Reader:
 
     def _drafts(self) -> list[str]:
         """Layers that only speculative decoding loads."""
-        keys = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
-        if any(self.config.get(key) for key in keys):
+        if any(self.config.get(key) for key in DRAFTS):
             return ["layers for drafting tokens (MTP) are not counted: they are not loaded"]
         return []
 

@@ -136,5 +136,5 @@ def test_a_split_that_a_kind_of_layer_cannot_take_is_refused() -> None:
 
 def test_rows_packed_for_an_index_are_no_cache_of_a_plain_model() -> None:
     problem = refused("{name: v, accelerator: nvidia-h100, engineArgs: {kvCacheDtype: fp8_ds_mla}}")
-    assert problem.code == "LC3017"
+    assert problem.code == "LC3040"
     assert "fp8_ds_mla" not in problem.allowed

@@ -246,7 +246,7 @@ def test_where_multiples_are_as_good_a_multiple_is_taken(
         "engineArgs: {enforceEager: true}",
         "engineArgs: {maxNumActiveSeqs: 4}",
         "extraArgs: [--quantization-config, '{}']",
-        "extraArgs: [--no-enable-chunked-prefill]",
+        "extraArgs: [--no-enable-chunked-prefill, --max-model-len, '8192']",
         """extraArgs: [--speculative-config, '{"method": "ngram"}']""",
         "extraArgs: [--speculative-config.method, ngram]",
         "extraArgs: [--speculative-config.method=ngram]",
@@ -265,7 +265,7 @@ spec:
   engines:
     vllm:
       settings:
-        --attention-config: {value: '{"backend": "X"}', reason: the only one there is, must: true}
+        --attention-config: {value: '{"backend": "FLASHINFER"}', reason: the only one there is, must: true}
 """
     text = fleet_text(
         "- {name: v, accelerator: mine, extraArgs: [--attention-config.backend, FLASH_ATTN]}"

@@ -10,8 +10,9 @@ import pytest
 import llmd_ctl.profiles
 from llmd_ctl.profiles import Catalog, UnknownProfile
 from llmd_ctl.profiles.accelerator import AcceleratorSpec
-from llmd_ctl.profiles.catalog import BODIES, BUILT_IN, FAMILY
+from llmd_ctl.profiles.catalog import BESIDE, BODIES, BUILT_IN, FAMILY
 from llmd_ctl.profiles.document import Checker
+from llmd_ctl.profiles.kernel import Kernel
 from llmd_ctl.profiles.number import Cited, Number
 from llmd_ctl.spec.compose import compose
 from llmd_ctl.spec.findings import Findings
@@ -19,10 +20,11 @@ from llmd_ctl.spec.source import read_source
 
 ROOT = Path(llmd_ctl.profiles.__file__).parent
 CATALOG = Catalog.load()
+BESIDE_FILES = tuple(f"{table}.yaml" for table in BESIDE)
 FILES = sorted(
     path
     for path in ROOT.glob("*/*.yaml")
-    if not path.name.endswith(".flags.yaml") and path.name != "families.yaml"
+    if not path.name.endswith(BESIDE_FILES) and path.name != "families.yaml"
 )
 KINDS = {**BODIES, FAMILY: AcceleratorSpec}
 ACCELERATORS = (
@@ -53,6 +55,26 @@ def test_a_built_in_profile_is_as_strict_as_a_users(path: Path) -> None:
     partial = "extends" in data or data["kind"] == FAMILY
     assert Checker(findings, document, partial=partial).check(KINDS[data["kind"]], ("spec",))
     assert findings.problems() == []
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionTable:
+    """The whole of an engine's table of attention backends."""
+
+    source: str
+    attention: Mapping[str, tuple[Kernel, ...]]
+
+
+def test_a_table_of_attention_backends_is_as_strict_as_a_profile() -> None:
+    tables = list(ROOT.glob("engines/*.attention.yaml"))
+    assert tables
+    for path in tables:
+        findings = Findings(read_source(path))
+        (document,) = compose(findings)
+        assert Checker(findings, document, partial=False).check(AttentionTable, ())
+        assert findings.problems() == []
+        for where, row in figures(document.root.plain()["attention"]):
+            assert row.get("confidence") in {"high", "medium", "low"}, where
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

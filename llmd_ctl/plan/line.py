@@ -1,0 +1,56 @@
+"""A variant's command line against the rules of its engine, accelerator and model.
+
+Called by `variant` once its words are understood and before its size is chosen, so that every wrong
+word is told even where nothing would fit. The rules are `profiles.rules`; here they get their line,
+and what they find gets its place in the fleet file.
+"""
+
+from __future__ import annotations
+
+from llmd_ctl.plan.report import Path, Report
+from llmd_ctl.plan.scene import Ready
+from llmd_ctl.profiles.rules import Finding, Line, check, given_of
+
+
+def judge(ready: Ready, model_name: str, report: Report) -> bool:
+    """Report what the rules find; True: nothing is refused."""
+    findings = [found for found in check(_line(ready, model_name)) if not found.rule.sized]
+    for finding in findings:
+        _say(finding, ready, report)
+    return all(finding.rule.severity != "error" for finding in findings)
+
+
+def _line(ready: Ready, model_name: str) -> Line:
+    engine = ready.chosen.engine
+    known = frozenset(flag for flag, each in engine.spec.flags.items() if each.type == "json")
+    return Line(
+        engine=engine,
+        on=ready.chosen.on,
+        version=ready.chosen.version,
+        accelerator=ready.accelerator,
+        model_name=model_name,
+        model=ready.shape,
+        given=given_of(ready.settings.said(), known),
+        env={name: each.value for name, each in ready.chosen.on.env.items()},
+    )
+
+
+def _say(finding: Finding, ready: Ready, report: Report) -> None:
+    rule = finding.rule
+    report.add(
+        "LC3040" if rule.severity == "error" else "LC3041",
+        f"{rule.id}: {finding.message}",
+        _place(finding, ready),
+        allowed=finding.allowed,
+        hint=finding.remedy,
+        severity=rule.severity,
+    )
+
+
+def _place(finding: Finding, ready: Ready) -> Path:
+    """Where the user wrote what it is about; the accelerator, where no user did."""
+    for flag in (finding.at, *finding.rule.at):
+        path = ready.settings.place(flag) if flag else None
+        if path is not None:
+            return path
+    return (*ready.path, "accelerator")

@@ -1,0 +1,39 @@
+"""The rules that keep a command line legal: what an engine refuses, or takes and then ignores.
+
+`check` is what `plan` calls, `RULES` what explanations and documents read. Each rule is one entry
+of a table in this folder, by what it is about; `tests/unit/profiles/rules` breaks every one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from llmd_ctl.profiles.rules import (
+    attention,
+    cpu,
+    features,
+    parallel,
+    quantization,
+    scheduling,
+    tpu,
+)
+from llmd_ctl.profiles.rules.line import Line, Platform, given_of
+from llmd_ctl.profiles.rules.rule import Finding, Rule
+
+TABLES = (attention, parallel, scheduling, quantization, features, cpu, tpu)
+RULES: tuple[Rule, ...] = tuple(rule for table in TABLES for rule in table.RULES)
+
+
+def check(line: Line) -> list[Finding]:
+    """Return what is wrong with a line, rule by rule."""
+    rules = _rules_of(line.engine.name, line.version, line.platform)
+    findings = (rule.judge(line) for rule in rules)
+    return [finding for finding in findings if finding is not None]
+
+
+@cache
+def _rules_of(engine: str, version: str, platform: Platform | None) -> tuple[Rule, ...]:
+    return tuple(rule for rule in RULES if rule.is_of(engine, version, platform))
+
+
+__all__ = ["RULES", "Finding", "Line", "Rule", "check", "given_of"]

@@ -1,0 +1,204 @@
+"""Rules on the attention backend of vLLM: which can run where, of which model, with which cache.
+
+What each backend can do is a table of the engine (`Kernel`); a rule asks one column of it. Where
+no backend is named the engine takes the first of its order that can do all that is asked.
+"""
+
+from __future__ import annotations
+
+from llmd_ctl.profiles.kernel import Kernel
+from llmd_ctl.profiles.rules.line import Line, Platform
+from llmd_ctl.profiles.rules.rule import Rule
+
+HOPPER_FA3_HEADS = 256  # vLLM 0.32.0 v1/attention/backends/fa_utils.py:145
+NAMED = ("--attention-backend", "--attention-config")
+SOURCE = "vLLM 0.32.0 v1/attention/backend.py: validate_configuration"
+
+
+# Elsewhere a named backend is passed over or set back, and rules of the platform say so.
+CHOOSES: tuple[Platform, ...] = ("cuda", "rocm", "xpu")
+
+
+def _named(line: Line) -> bool:
+    return line.backend is not None and bool(line.engine.spec.attention)
+
+
+def _known(line: Line) -> bool:
+    return line.kernel is not None
+
+
+def _of_others(line: Line) -> bool:
+    return line.backend in line.engine.spec.attention
+
+
+def _serves(kernel: Kernel, line: Line) -> bool:
+    return not kernel.models or line.model.traits.kind in kernel.models
+
+
+def _takes_kv(kernel: Kernel, line: Line) -> bool:
+    return not kernel.kv_dtypes or line.kv_dtype in kernel.kv_dtypes
+
+
+def _takes_heads(kernel: Kernel, line: Line) -> bool:
+    sizes = line.model.traits.head_sizes
+    return not kernel.head_sizes or all(size in kernel.head_sizes for size in sizes)
+
+
+def _sees_whole(kernel: Kernel, line: Line, name: str | None) -> bool:
+    """FlashAttention 4 alone lets images see themselves; Hopper has it for wide heads only."""
+    if name == "FLASH_ATTN" and line.architecture == "sm90":
+        return min(line.model.traits.head_sizes) > HOPPER_FA3_HEADS
+    return kernel.images_see_whole
+
+
+def _takes_all(name: str, kernel: Kernel, line: Line) -> bool:
+    """Whether a backend can do all that is asked, as the engine itself tries it."""
+    return (
+        _serves(kernel, line)
+        and _takes_kv(kernel, line)
+        and _takes_heads(kernel, line)
+        and line.dtype in kernel.dtypes
+        and (line.block_size is None or kernel.takes_block(line.block_size))
+        and (not line.images_see_whole or _sees_whole(kernel, line, name))
+    )
+
+
+def usable(line: Line) -> tuple[str, ...]:
+    """Return the backends that can do all that a line asks, in the engine's order."""
+    return tuple(name for name, kernel in line.choices if _takes_all(name, kernel, line))
+
+
+RULES = (
+    Rule(
+        "V01",
+        "The attention backend is named once",
+        when=lambda line: line.says("--attention-backend"),
+        require=lambda line: line.inside("--attention-config", "backend") is None,
+        message="the attention backend is named by --attention-backend and by --attention-config",
+        remedy="Name it in one of them.",
+        at=NAMED,
+        source="vLLM 0.32.0 engine/arg_utils.py:2687",
+    ),
+    Rule(
+        "V18",
+        "The attention backend is one that the engine has",
+        when=_named,
+        require=_of_others,
+        message="{engine.name} {version} has no attention backend {backend}",
+        remedy="Name one of the engine's, or leave it to the engine.",
+        allowed=lambda line: usable(line) or tuple(name for name, _ in line.choices),
+        at=NAMED,
+        source="vLLM 0.32.0 config/attention.py: validate_backend_before",
+        platforms=CHOOSES,
+    ),
+    Rule(
+        "V19",
+        "The attention backend runs on the accelerator",
+        when=lambda line: _named(line) and _of_others(line),
+        require=_known,
+        message="{backend} does not run on {accelerator.name} ({architecture})",
+        remedy="Name a backend that runs there, or leave it to the engine.",
+        allowed=usable,
+        at=NAMED,
+        source=SOURCE,
+        platforms=CHOOSES,
+    ),
+    Rule(
+        "V20",
+        "The attention backend serves the kind of model",
+        when=_known,
+        require=lambda line: line.kernel is None or _serves(line.kernel, line),
+        message="{backend} does not serve a model of this kind ({model.traits.kind})"
+        " on {accelerator.name}",
+        remedy="Name a backend for it, or leave it to the engine.",
+        allowed=usable,
+        at=NAMED,
+        source=SOURCE,
+        platforms=CHOOSES,
+    ),
+    Rule(
+        "V06",
+        "The attention backend reads the type of the KV cache",
+        when=_known,
+        require=lambda line: line.kernel is None or _takes_kv(line.kernel, line),
+        message="{backend} has no KV cache of type {kv_dtype} on {accelerator.name}",
+        remedy="Change --kv-cache-dtype, or the backend.",
+        allowed=lambda line: line.kernel.kv_dtypes if line.kernel else (),
+        at=("--kv-cache-dtype", *NAMED),
+        source=SOURCE,
+        platforms=CHOOSES,
+    ),
+    Rule(
+        "V07",
+        "The block size fits the attention backend",
+        when=lambda line: line.block_size is not None and _known(line),
+        require=lambda line: line.kernel is None or line.kernel.takes_block(line.block_size or 1),
+        message="{backend} cannot cut blocks of {block_size} tokens into its own",
+        remedy="Take a multiple of its block size.",
+        allowed=lambda line: (
+            [f"a multiple of {size}" for size in line.kernel.blocks] if line.kernel else ()
+        ),
+        at=("--block-size", *NAMED),
+        source=SOURCE,
+        platforms=CHOOSES,
+    ),
+    Rule(
+        "V21",
+        "The attention backend has the model's head size",
+        when=_known,
+        require=lambda line: line.kernel is None or _takes_heads(line.kernel, line),
+        message="{backend} has no heads of {model.traits.head_sizes} elements, which the model has",
+        remedy="Name another backend, or leave it to the engine.",
+        allowed=usable,
+        at=NAMED,
+        source=SOURCE,
+        platforms=CHOOSES,
+    ),
+    Rule(
+        "V22",
+        "The attention backend computes in the model's type",
+        when=_known,
+        require=lambda line: line.kernel is None or line.dtype in line.kernel.dtypes,
+        message="{backend} does not compute in {dtype}",
+        remedy="Change --dtype, or the backend.",
+        allowed=lambda line: line.kernel.dtypes if line.kernel else (),
+        at=("--dtype", *NAMED),
+        source=SOURCE,
+        platforms=CHOOSES,
+    ),
+    Rule(
+        "V23",
+        "The attention backend lets tokens of an image see each other",
+        when=lambda line: _known(line) and line.images_see_whole,
+        require=lambda line: line.kernel is None or _sees_whole(line.kernel, line, line.backend),
+        message="{backend} cannot let the tokens of an image attend both ways, as this model does",
+        remedy="Name another backend, or leave it to the engine.",
+        allowed=usable,
+        at=NAMED,
+        source=SOURCE,
+        platforms=CHOOSES,
+    ),
+    Rule(
+        "V24",
+        "Some attention backend can do all that is asked",
+        when=lambda line: line.backend is None and bool(line.choices),
+        require=lambda line: bool(usable(line)),
+        message="no attention backend of {engine.name} on {accelerator.name} serves this model"
+        " with KV cache {kv_dtype}, blocks of {block_size} and {dtype}",
+        remedy="Leave out --kv-cache-dtype, --block-size or --dtype, whichever is not needed.",
+        at=("--kv-cache-dtype", "--block-size", "--dtype"),
+        source="vLLM 0.32.0 platforms/cuda.py: get_attn_backend_cls",
+        platforms=("cuda", "xpu"),
+    ),
+    Rule(
+        "V25",
+        "The attention backend's switch is on",
+        when=lambda line: line.kernel is not None and bool(line.kernel.env),
+        require=lambda line: line.kernel is None or line.env.get(line.kernel.env) == "1",
+        message="{backend} needs {kernel.env}=1 in the environment",
+        remedy="Leave the backend to the engine.",
+        at=NAMED,
+        source="vLLM 0.32.0 platforms/rocm.py",
+        platforms=CHOOSES,
+    ),
+)

@@ -1,0 +1,158 @@
+"""Rules of vLLM on what can be switched on beside serving: drafts, structured output, logs, images."""
+
+from __future__ import annotations
+
+from llmd_ctl.profiles.rules.line import Line
+from llmd_ctl.profiles.rules.rule import Rule
+
+DRAFT = "--speculative-config"
+OUTPUT = "--structured-outputs-config"
+# Ways of drafting that need no model of their own.
+MODELLESS = ("mtp", "dspark", "ngram", "ngram_gpu", "suffix", "extract_hidden_states")
+
+
+def _backend(line: Line) -> str:
+    return str(line.inside(OUTPUT, "backend") or "auto")
+
+
+def _ngram(line: Line, key: str) -> int | None:
+    value = line.inside(DRAFT, key)
+    return value if type(value) is int else None
+
+
+def _ngram_in_order(line: Line) -> bool:
+    least, most = _ngram(line, "prompt_lookup_min"), _ngram(line, "prompt_lookup_max")
+    return least is None or most is None or least <= most
+
+
+RULES = (
+    Rule(
+        "V42",
+        "Drafted tokens come of a model or of a method",
+        when=lambda line: line.inside(DRAFT, "num_speculative_tokens") is not None,
+        require=lambda line: bool(line.inside(DRAFT, "model"))
+        or line.inside(DRAFT, "method") in MODELLESS,
+        message="a number of drafted tokens is set, and nothing that drafts them",
+        remedy='Add "model", or a "method" that needs none.',
+        allowed=lambda _line: MODELLESS,
+        at=(DRAFT,),
+        source="vLLM 0.32.0 config/speculative.py:1188",
+    ),
+    Rule(
+        "V43",
+        "The shortest match of prompt lookup is no longer than the longest",
+        when=lambda line: line.says(DRAFT),
+        require=_ngram_in_order,
+        message="prompt_lookup_min is more than prompt_lookup_max",
+        remedy="Swap them.",
+        at=(DRAFT,),
+        source="vLLM 0.32.0 config/speculative.py",
+    ),
+    Rule(
+        "V44",
+        "Numbers about drafts come with drafts",
+        when=lambda line: line["--per-request-spec-decode-metrics"] not in (None, "none"),
+        require=lambda line: line.says(DRAFT),
+        message="--per-request-spec-decode-metrics counts drafted tokens, and none are drafted",
+        remedy="Leave it out, or add --speculative-config.",
+        at=("--per-request-spec-decode-metrics",),
+        source="vLLM 0.32.0 config/vllm.py:1659",
+    ),
+    Rule(
+        "V45",
+        "Whitespace is left out by a grammar that can",
+        when=lambda line: line.inside(OUTPUT, "disable_any_whitespace") is True,
+        require=lambda line: _backend(line) in {"xgrammar", "guidance"},
+        message="disable_any_whitespace needs a grammar that can leave it out",
+        remedy='Set "backend" to one of them.',
+        allowed=lambda _line: ("xgrammar", "guidance"),
+        at=(OUTPUT,),
+        source="vLLM 0.32.0 config/structured_outputs.py:62",
+    ),
+    Rule(
+        "V46",
+        "Unnamed properties are refused by a grammar that can",
+        when=lambda line: line.inside(OUTPUT, "disable_additional_properties") is True,
+        require=lambda line: _backend(line) == "guidance",
+        message="disable_additional_properties is a switch of guidance alone",
+        remedy='Set "backend" to guidance.',
+        at=(OUTPUT,),
+        source="vLLM 0.32.0 config/structured_outputs.py:67",
+    ),
+    Rule(
+        "V47",
+        "Answers are logged only beside requests",
+        when=lambda line: line.on_by("--enable-log-outputs"),
+        require=lambda line: line.on_by("--enable-log-requests"),
+        message="--enable-log-outputs needs --enable-log-requests",
+        remedy="Add it, or leave both out.",
+        at=("--enable-log-outputs",),
+        source="vLLM 0.32.0 entrypoints/openai/cli_args.py: validate_parsed_serve_args",
+    ),
+    Rule(
+        "V48",
+        "The sizes of captured graphs are given once",
+        when=lambda line: line.says("--cudagraph-capture-sizes"),
+        require=lambda line: line.inside("--compilation-config", "cudagraph_capture_sizes") is None,
+        message="--cudagraph-capture-sizes is also in --compilation-config",
+        remedy="Keep one of them.",
+        at=("--cudagraph-capture-sizes",),
+        source="vLLM 0.32.0 engine/arg_utils.py:2789",
+    ),
+    Rule(
+        "V49",
+        "Sleep is for accelerators that can",
+        when=lambda line: line.on_by("--enable-sleep-mode"),
+        require=lambda _line: False,
+        message="{accelerator.name} has no sleep mode",
+        remedy="Leave it out.",
+        at=("--enable-sleep-mode",),
+        source="vLLM 0.32.0 config/model.py:657",
+        platforms=("cpu", "tpu"),
+    ),
+    Rule(
+        "V50",
+        "Events of the KV cache are sent only where they are switched on",
+        when=lambda line: line.inside("--kv-events-config", "publisher") not in (None, "null"),
+        require=lambda line: line.inside("--kv-events-config", "enable_kv_cache_events") is True,
+        message="--kv-events-config names a publisher and does not switch events on:"
+        " the engine warns and sends nothing",
+        remedy='Add "enable_kv_cache_events": true.',
+        at=("--kv-events-config",),
+        severity="warning",
+        source="vLLM 0.32.0 config/vllm.py:1980",
+    ),
+    Rule(
+        "V51",
+        "Loading in parallel is no more",
+        when=lambda line: line.says("--max-parallel-loading-workers"),
+        require=lambda _line: False,
+        message="--max-parallel-loading-workers is not supported: the engine ignores it",
+        remedy="Leave it out.",
+        at=("--max-parallel-loading-workers",),
+        severity="warning",
+        source="vLLM 0.32.0 config/vllm.py",
+    ),
+    Rule(
+        "V52",
+        "A version of FlashAttention exists on the accelerator",
+        when=lambda line: line.inside("--attention-config", "flash_attn_version") == 3,
+        require=lambda line: line.architecture.startswith("sm9"),
+        message="FlashAttention 3 does not exist on {architecture}: the engine takes another",
+        remedy="Leave it out.",
+        at=("--attention-config",),
+        severity="warning",
+        source="vLLM 0.32.0 v1/attention/backends/fa_utils.py",
+        platforms=("cuda",),
+    ),
+    Rule(
+        "V53",
+        "The prefill of KDA layers is one of the platform",
+        when=lambda line: line["--kda-prefill-backend"] == "flashkda",
+        require=lambda line: line.platform == "cuda",
+        message="flashkda is for NVIDIA alone",
+        remedy="Leave it out.",
+        at=("--kda-prefill-backend",),
+        source="vLLM 0.32.0 engine/arg_utils.py:2822",
+    ),
+)

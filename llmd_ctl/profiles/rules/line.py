@@ -1,0 +1,201 @@
+"""An engine's command line as rules see it: what is said, on which accelerator, of which model.
+
+Made by `plan.line` for a variant of a fleet and for a line that somebody else wrote; read by the
+rules beside this file and by nobody else. It answers questions and judges nothing. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from llmd_ctl.profiles.accelerator import Accelerator, AcceleratorSpec, EngineOn
+from llmd_ctl.profiles.engine import Engine
+from llmd_ctl.profiles.kernel import Kernel
+from llmd_ctl.profiles.shape import ModelShape
+from llmd_ctl.spec.json_text import read_json
+
+# What vLLM calls the ports of an engine to a vendor's accelerators.
+Platform = Literal["cuda", "rocm", "tpu", "hpu", "xpu", "cpu", "npu", "rbln", "neuron"]
+PLATFORMS: Mapping[str, Platform] = {
+    "nvidia": "cuda", "amd": "rocm", "google": "tpu", "cpu": "cpu",
+    "ascend": "npu", "rebellions": "rbln", "aws": "neuron", "intel": "xpu",
+}  # fmt: skip
+DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32"}
+
+
+def platform_of(spec: AcceleratorSpec) -> Platform | None:
+    """Return the port that an accelerator needs; None for a vendor that is not known."""
+    return "hpu" if spec.architecture.startswith("gaudi") else PLATFORMS.get(spec.vendor)
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """Return a version as numbers; what is no number ends it."""
+    words = (re.match(r"[0-9]{1,9}", word) for word in text.lstrip("v").split("."))
+    return tuple(int(word[0]) for word in words if word is not None)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One command line. `given` holds flags that a user or a profile set, as the engine reads them.
+
+    JSON is read, and what stands behind a dot (`--attention-config.backend`) is a key inside it.
+    """
+
+    engine: Engine
+    on: EngineOn
+    version: str
+    accelerator: Accelerator
+    model_name: str
+    model: ModelShape
+    devices: int | None = None  # of the replica; None: the plan has still to choose
+    given: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    # --- what is said ---
+
+    def __getitem__(self, flag: str) -> Any:
+        """The effective value of a flag: what is said, else the engine's default here, or None."""
+        if flag in self.given:
+            return self.given[flag]
+        setting = self.on.settings.get(flag)
+        return self.engine.spec.defaults.get(flag) if setting is None else setting.value
+
+    def says(self, *flags: str) -> bool:
+        """Whether one of these flags is set, to whatever."""
+        return any(flag in self.given for flag in flags)
+
+    def on_by(self, flag: str) -> bool:
+        """Whether a switch is on."""
+        return self[flag] is True
+
+    def inside(self, flag: str, *keys: str) -> Any:
+        """The value at a key inside a flag's JSON; None where nothing is said."""
+        value = self.given.get(flag)
+        for key in keys:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value
+
+    def role(self, role: str) -> Any:
+        """The effective value of what a plan calls by this name (`EngineSpec.roles`)."""
+        flag = self.engine.spec.roles.get(role)
+        return self.engine.spec.assumed.get(role) if flag is None else self[flag]
+
+    def flag(self, role: str) -> str:
+        """The flag of a role, for messages."""
+        return self.engine.spec.roles.get(role, role)
+
+    def _whole(self, role: str, default: int) -> int:
+        value = self.role(role)
+        return value if type(value) is int else default
+
+    @property
+    def tensor(self) -> int:
+        """Devices that share each layer; 1 while nothing is said."""
+        return self._whole("tensor", 1)
+
+    @property
+    def pipeline(self) -> int:
+        """Stages of layers."""
+        return self._whole("pipeline", 1)
+
+    @property
+    def data(self) -> int:
+        """Copies of attention in one replica."""
+        return self._whole("data", 1)
+
+    @property
+    def block_size(self) -> int | None:
+        """Tokens of a KV block, where somebody says it."""
+        value = self.given.get(self.flag("blockSize"))
+        return value if type(value) is int else None
+
+    @property
+    def kv_dtype(self) -> str:
+        """The type of the KV cache in the engine's words; auto is the model's."""
+        return str(self.role("kvDtype") or "auto")
+
+    @property
+    def dtype(self) -> str:
+        """What is computed with: bf16, fp16 or fp32."""
+        said = str(self.role("dtype") or "auto")
+        return DTYPES.get(said, self.model.dtype)
+
+    @property
+    def images_see_whole(self) -> bool:
+        """Whether tokens of an image attend both ways; not where no images are taken in."""
+        return self.model.traits.images_see_whole and not self.on_by("--language-model-only")
+
+    # --- where it runs ---
+
+    @cached_property
+    def platform(self) -> Platform | None:
+        """Which port of the engine runs here."""
+        return platform_of(self.accelerator.spec)
+
+    @property
+    def architecture(self) -> str:
+        """The accelerator's, as compilers call it: sm90, gfx942."""
+        return self.accelerator.spec.architecture
+
+    @property
+    def title(self) -> str:
+        """Engine and accelerator, for messages."""
+        return f"{self.engine.name} {self.version} on {self.accelerator.name}"
+
+    # --- attention ---
+
+    @property
+    def backend(self) -> str | None:
+        """The attention backend that the line names; None: the engine chooses."""
+        named = self.given.get("--attention-backend") or self.inside("--attention-config", "backend")
+        return str(named).upper() if named else None
+
+    @cached_property
+    def kernel(self) -> Kernel | None:
+        """What is known of the named backend on this architecture."""
+        return self.engine.kernel(self.backend, self.architecture) if self.backend else None
+
+    @cached_property
+    def choices(self) -> tuple[tuple[str, Kernel], ...]:
+        """The backends that the engine tries for this class of model, where that is known."""
+        known = self.on.attention.get(self.model.traits.kind)
+        names = known.order if known is not None else ()
+        found = ((name, self.engine.kernel(name, self.architecture)) for name in names)
+        return tuple((name, kernel) for name, kernel in found if kernel is not None)
+
+
+def given_of(settings: Mapping[str, Any], json_flags: frozenset[str]) -> dict[str, Any]:
+    """Return settings with their JSON read and dotted keys put inside the flag that they are of."""
+    out: dict[str, Any] = {}
+    for flag in sorted(settings):  # a flag stands before its dotted keys
+        base, _, inner = flag.partition(".")
+        value = settings[flag]
+        if base not in json_flags:
+            out[flag] = value
+        elif not inner:
+            out[flag] = _read(value)
+        else:
+            _put(out.setdefault(base, {}), inner.split("."), _read(value))
+    return out
+
+
+def _put(under: Any, keys: list[str], value: Any) -> None:
+    for key in keys[:-1]:
+        if not isinstance(under, dict):
+            return
+        under = under.setdefault(key, {})
+    if isinstance(under, dict):
+        under[keys[-1]] = value
+
+
+def _read(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return read_json(value)
+    except ValueError:
+        return value

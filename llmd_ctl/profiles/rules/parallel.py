@@ -1,0 +1,164 @@
+"""Rules of vLLM on how a model is split over devices: tensor, pipeline, data, experts, context."""
+
+from __future__ import annotations
+
+from llmd_ctl.profiles.rules.line import Line
+from llmd_ctl.profiles.rules.rule import Rule
+
+TENSOR = "--tensor-parallel-size"
+CONTEXT = "--decode-context-parallel-size"
+# What can move tokens of two micro batches at once.
+TWO_BATCHES = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
+GONE = ("naive", "pplx")
+
+
+def legal_tensor(line: Line) -> tuple[int, ...]:
+    """Return the tensor parallelism that heads allow, up to the devices of a node."""
+    most = int(line.accelerator.spec.devices_per_node.value or 1)
+    return tuple(n for n in range(1, most + 1) if _divides(line, n) and _shares_kv(line, n))
+
+
+def _divides(line: Line, tensor: int) -> bool:
+    return all(heads % tensor == 0 for heads in line.model.heads)
+
+
+def _shares_kv(line: Line, tensor: int) -> bool:
+    """KV heads are shared evenly, or each is copied to the same number of devices."""
+    return all(heads % tensor == 0 or tensor % heads == 0 for heads in line.model.kv_heads)
+
+
+def _context(line: Line) -> int:
+    value = line[CONTEXT]
+    return value if type(value) is int else 1
+
+
+def _latent(line: Line) -> bool:
+    return line.model.traits.kind in {"mla", "dsa", "deepseek-v4"}
+
+
+def _most_context(line: Line) -> int:
+    """Copies of each KV head: a latent is one head that every device has."""
+    heads = 1 if _latent(line) else max(line.model.kv_heads, default=1)
+    return max(1, line.tensor // heads)
+
+
+def _external(line: Line) -> bool:
+    return line.says("--data-parallel-rank") or line.on_by("--data-parallel-external-lb")
+
+
+RULES = (
+    Rule(
+        "V13",
+        "Tensor parallelism divides the heads",
+        when=lambda line: line.tensor > 1,
+        require=lambda line: _divides(line, line.tensor) and _shares_kv(line, line.tensor),
+        message="{tensor} devices cannot share the model's heads evenly:"
+        " {model.heads} of queries, {model.kv_heads} of keys",
+        remedy="Take a tensor parallelism that divides them.",
+        allowed=legal_tensor,
+        at=(TENSOR,),
+        source="vLLM 0.32.0 config/model.py:1546; models assert the same of KV heads",
+        sized=True,
+    ),
+    Rule(
+        "V26",
+        "Expert parallelism is of a model with experts",
+        when=lambda line: line.on_by("--enable-expert-parallel"),
+        require=lambda line: line.model.experts > 0,
+        message="the model has no experts to spread",
+        remedy="Leave out --enable-expert-parallel.",
+        at=("--enable-expert-parallel",),
+        source="vLLM 0.32.0 config/model.py:1487",
+        sized=True,
+    ),
+    Rule(
+        "V27",
+        "Balancing of experts comes with expert parallelism",
+        when=lambda line: line.on_by("--enable-eplb"),
+        require=lambda line: line.on_by("--enable-expert-parallel") and line.tensor * line.data > 1,
+        message="--enable-eplb balances experts over devices, and they are not spread here",
+        remedy="Add --enable-expert-parallel over several devices, or leave it out.",
+        at=("--enable-eplb",),
+        source="vLLM 0.32.0 config/parallel.py:565",
+    ),
+    Rule(
+        "V28",
+        "Balancing of experts runs on this kind of accelerator",
+        when=lambda line: line.on_by("--enable-eplb"),
+        require=lambda line: line.platform in {"cuda", "rocm", "xpu"},
+        message="experts are not balanced on {accelerator.name}",
+        remedy="Leave out --enable-eplb.",
+        at=("--enable-eplb",),
+        source="vLLM 0.32.0 config/parallel.py:560",
+        platforms=("tpu", "cpu"),
+    ),
+    Rule(
+        "V29",
+        "Spare experts come with balancing",
+        when=lambda line: bool(line.inside("--eplb-config", "num_redundant_experts")),
+        require=lambda line: line.on_by("--enable-eplb"),
+        message="num_redundant_experts is set, and experts are not balanced",
+        remedy="Add --enable-eplb, or leave the number out.",
+        at=("--eplb-config",),
+        source="vLLM 0.32.0 config/parallel.py:582",
+    ),
+    Rule(
+        "V10",
+        "Two micro batches come with an all-to-all that can overlap",
+        when=lambda line: line.on_by("--enable-dbo") or (line["--ubatch-size"] or 0) > 1,
+        require=lambda line: line["--all2all-backend"] in TWO_BATCHES,
+        message="micro batches need an all-to-all that overlaps with computing",
+        remedy="Set --all2all-backend to one of them, or leave micro batches out.",
+        allowed=lambda _line: TWO_BATCHES,
+        at=("--enable-dbo", "--ubatch-size"),
+        source="vLLM 0.32.0 config/vllm.py:2104",
+        platforms=("cuda", "rocm", "xpu"),
+    ),
+    Rule(
+        "V12",
+        "The all-to-all is one that is still there",
+        when=lambda line: line["--all2all-backend"] in GONE,
+        require=lambda _line: False,
+        message="--all2all-backend {--all2all-backend} is gone:"
+        " the engine takes allgather_reducescatter in its place",
+        remedy="Say allgather_reducescatter, or leave it out.",
+        at=("--all2all-backend",),
+        severity="warning",
+        source="vLLM 0.32.0 config/parallel.py:533",
+    ),
+    Rule(
+        "V11",
+        "An external balancer of data-parallel ranks is for models with experts",
+        when=lambda line: _external(line) and line.data > 1,
+        require=lambda line: line.model.experts > 0,
+        message="a model without experts has no data-parallel ranks behind an external balancer",
+        remedy="Run independent replicas.",
+        at=("--data-parallel-rank", "--data-parallel-external-lb"),
+        source="vLLM 0.32.0 engine/arg_utils.py:2415",
+        since="0.32.0",
+    ),
+    Rule(
+        "V30",
+        "Context parallelism divides tensor parallelism",
+        when=lambda line: _context(line) > 1,
+        require=lambda line: line.tensor % _context(line) == 0,
+        message="tensor parallelism {tensor} is not divisible by"
+        " context parallelism {--decode-context-parallel-size}",
+        remedy="Take a divisor.",
+        allowed=lambda line: [n for n in range(1, line.tensor + 1) if line.tensor % n == 0],
+        at=(CONTEXT,),
+        source="vLLM 0.32.0 config/parallel.py:595",
+    ),
+    Rule(
+        "V31",
+        "Context parallelism splits what devices hold copies of",
+        when=lambda line: _context(line) > 1,
+        require=lambda line: _context(line) <= _most_context(line),
+        message="each KV head lies on too few devices to split its context over"
+        " {--decode-context-parallel-size}",
+        remedy="Take at most tensor parallelism over KV heads.",
+        allowed=lambda line: range(1, _most_context(line) + 1),
+        at=(CONTEXT,),
+        source="vLLM 0.32.0 config/model.py:1565",
+    ),
+)

@@ -1,0 +1,139 @@
+"""Rules of vLLM on quantised weights and caches: methods by platform, and what a checkpoint holds."""
+
+from __future__ import annotations
+
+from llmd_ctl.profiles.rules.line import Line
+from llmd_ctl.profiles.rules.rule import Rule
+
+FLAG = "--quantization"
+# vLLM 0.32.0 model_executor/layers/quantization/__init__.py
+METHODS = frozenset(
+    "awq auto_awq fp8 fbgemm_fp8 fp_quant modelopt modelopt_fp4 modelopt_mxfp8 modelopt_mixed"
+    " auto_gptq gptq gptq_marlin awq_marlin humming compressed-tensors experts_int8 quark moe_wna16"
+    " torchao inc mxfp4 gpt_oss_mxfp4 deepseek_v4_fp8 online fp8_per_tensor fp8_per_block"
+    " fp8_per_channel int8_per_channel_weight_only nvfp4_per_token mxfp8".split()
+)
+OLD = frozenset({"fbgemm_fp8", "fp_quant"})
+# Methods that quantise plain weights while they are loaded.
+WHILE_LOADING = frozenset(
+    "fp8 mxfp8 experts_int8 online fp8_per_tensor fp8_per_block fp8_per_channel torchao"
+    " int8_per_channel_weight_only nvfp4_per_token humming inc".split()
+)
+# Other names under which a checkpoint of a method is served.
+SERVED_AS = {
+    "awq": frozenset({"awq", "auto_awq", "awq_marlin", "moe_wna16", "humming"}),
+    "gptq": frozenset({"gptq", "auto_gptq", "gptq_marlin", "moe_wna16", "humming"}),
+    "modelopt": frozenset(
+        {"modelopt", "modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed", "humming"}
+    ),
+    "mxfp4": frozenset({"mxfp4", "gpt_oss_mxfp4", "humming"}),
+    "fp8": frozenset({"fp8", "deepseek_v4_fp8", "humming"}),
+}
+ROCM = frozenset(
+    "awq auto_awq awq_marlin gptq auto_gptq gptq_marlin fp8 deepseek_v4_fp8 compressed-tensors"
+    " fbgemm_fp8 inc quark mxfp4 mxfp8 torchao modelopt modelopt_fp4 modelopt_mxfp8 modelopt_mixed"
+    " fp8_per_tensor fp8_per_block fp8_per_channel online gpt_oss_mxfp4".split()
+)
+XPU = frozenset(
+    "awq gptq moe_wna16 auto_awq auto_gptq inc fp8 deepseek_v4_fp8 mxfp4 mxfp8 fp8_per_tensor"
+    " fp8_per_block fp8_per_channel online gpt_oss_mxfp4 modelopt compressed-tensors".split()
+)
+BY_PLATFORM = {"rocm": ROCM, "xpu": XPU}
+
+
+def method(line: Line) -> str:
+    """Return the method that counts: what is said, else the checkpoint's own."""
+    return str(line[FLAG] or line.model.traits.quantization)
+
+
+def _said(line: Line) -> bool:
+    return isinstance(line[FLAG], str)
+
+
+def _fits_checkpoint(line: Line) -> bool:
+    stored, said = line.model.traits.quantization, str(line[FLAG])
+    if not stored:
+        return said in WHILE_LOADING
+    return said == stored or said in SERVED_AS.get(stored, ())
+
+
+def _legal(line: Line) -> list[str]:
+    stored = line.model.traits.quantization
+    fits = {stored, *SERVED_AS.get(stored, ())} if stored else WHILE_LOADING
+    return sorted((fits & BY_PLATFORM.get(line.platform or "", METHODS)) - OLD)
+
+
+RULES = (
+    Rule(
+        "V37",
+        "The method of quantisation is one that the engine has",
+        when=_said,
+        require=lambda line: line[FLAG] in METHODS,
+        message="{engine.name} {version} has no quantisation {--quantization}",
+        remedy="Leave it out: a quantised checkpoint says its own method.",
+        allowed=_legal,
+        at=(FLAG,),
+        source="vLLM 0.32.0 config/model.py:1453",
+        since="0.32.0",
+        platforms=("cuda", "rocm", "xpu", "cpu"),
+    ),
+    Rule(
+        "V38",
+        "The method of quantisation is the checkpoint's",
+        when=lambda line: _said(line) and line[FLAG] in METHODS,
+        require=_fits_checkpoint,
+        message="--quantization {--quantization} does not fit the checkpoint, whose weights are"
+        " {model.weight_dtype}",
+        remedy="Leave it out, or take a checkpoint of that method.",
+        allowed=_legal,
+        at=(FLAG,),
+        source="vLLM 0.32.0 config/model.py:1444; model_loader/weight_utils.py: get_quant_config",
+        platforms=("cuda", "rocm", "xpu", "cpu"),
+    ),
+    Rule(
+        "V39",
+        "The method of quantisation runs on the platform",
+        when=lambda line: method(line) in METHODS,
+        require=lambda line: method(line) in BY_PLATFORM.get(line.platform or "", METHODS),
+        message="{accelerator.name} does not serve weights of this quantisation",
+        remedy="Take another checkpoint.",
+        allowed=_legal,
+        at=(FLAG,),
+        source="vLLM 0.32.0 platforms/rocm.py, platforms/xpu.py: supported_quantization",
+        platforms=("rocm", "xpu"),
+    ),
+    Rule(
+        "V40",
+        "A method that will go is asked for knowingly",
+        when=lambda line: line[FLAG] in OLD,
+        require=lambda line: line.on_by("--allow-deprecated-quantization"),
+        message="quantisation {--quantization} is deprecated and refused",
+        remedy="Take another method.",
+        allowed=_legal,
+        at=(FLAG,),
+        source="vLLM 0.32.0 config/model.py:1467",
+        platforms=("cuda", "rocm", "xpu", "cpu"),
+    ),
+    Rule(
+        "V41",
+        "An e5m2 cache does not go with an fp8 checkpoint",
+        when=lambda line: line.kv_dtype == "fp8_e5m2",
+        require=lambda line: line.model.traits.quantization not in {"fp8", "compressed-tensors"}
+        or line.model.weight_dtype != "fp8",
+        message="a KV cache of fp8_e5m2 is refused of a checkpoint in fp8",
+        remedy="Take fp8 or fp8_e4m3.",
+        at=("--kv-cache-dtype",),
+        source="vLLM 0.32.0 model_executor/layers/attention/attention.py",
+    ),
+    Rule(
+        "V54",
+        "The type of the KV cache is one that the accelerator has",
+        when=lambda line: bool(line.on.kv_dtypes),
+        require=lambda line: line.kv_dtype in line.on.kv_dtypes,
+        message="{accelerator.name} has no KV cache of type {kv_dtype}",
+        remedy="Take one that it has, or leave it out.",
+        allowed=lambda line: line.on.kv_dtypes,
+        at=("--kv-cache-dtype",),
+        source="kvDtypes of the accelerator's profile; vllm-gaudi 0.26.0, tpu-inference 0.32.0",
+    ),
+)

@@ -1,0 +1,104 @@
+"""One rule of an engine: when it speaks, what it requires, and what to do where that is not so.
+
+Rules stand in tables beside this file, by what they are about; `check` asks all of those that a
+line is of. A rule is data with two questions; it reports nothing and changes nothing. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from llmd_ctl.errors import Severity
+from llmd_ctl.profiles.rules.line import Line, Platform, version_of
+
+Test = Callable[[Line], bool]
+
+
+def always(_line: Line) -> bool:
+    """Every line."""
+    return True
+
+
+def nothing(_line: Line) -> Sequence[object]:
+    """No values to name."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule. `message` and `remedy` name what a `Line` knows in braces: {backend}, {model.dtype}.
+
+    `severity`: an error is refused by the engine, or gives wrong answers; a warning is taken and
+    then ignored, reset or slow. `at` are flags, or variables of the environment, in whose place the
+    finding is shown: the first that the line has. `allowed` are values that would be right.
+    """
+
+    id: str
+    title: str
+    source: str
+    require: Test
+    message: str
+    remedy: str
+    when: Test = always
+    at: tuple[str, ...] = ()
+    allowed: Callable[[Line], Sequence[object]] = nothing
+    severity: Severity = "error"
+    engine: str = "vllm"
+    platforms: tuple[Platform, ...] = ()  # none: all of the engine's
+    since: str = ""  # the first version of the engine that it speaks of
+    sized: bool = False  # a plan refuses it too, with what would fit (`plan.sizing`)
+    before: str = ""  # the first version that it does not speak of any more
+
+    def is_of(self, engine: str, version: str, platform: Platform | None) -> bool:
+        """Whether it speaks of this engine here."""
+        number = version_of(version)
+        return (
+            self.engine == engine
+            and (not self.platforms or platform in self.platforms)
+            and (not self.since or number >= version_of(self.since))
+            and (not self.before or number < version_of(self.before))
+        )
+
+    def judge(self, line: Line) -> Finding | None:
+        """Return what is wrong with a line; None: nothing is, or the rule does not speak of it."""
+        if not self.when(line) or self.require(line):
+            return None
+        words = _Words(line)
+        return Finding(
+            rule=self,
+            message=self.message.format_map(words),
+            remedy=self.remedy.format_map(words),
+            at=next((name for name in self.at if line.says(name) or name in line.env), None),
+            allowed=tuple(str(value) for value in self.allowed(line)),
+        )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that a line breaks. `at`: the flag or variable it is about; None: the line as such."""
+
+    rule: Rule
+    message: str
+    remedy: str
+    at: str | None = None
+    allowed: tuple[str, ...] = field(default=())
+
+
+class _Words(Mapping[str, Any]):
+    """What a line knows, by name, for `str.format_map`."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def __getitem__(self, name: str) -> Any:
+        if name.startswith("--"):
+            return self._line[name]
+        return getattr(self._line, name)
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0

@@ -1,0 +1,92 @@
+"""Rules of vLLM on steps: tokens and sequences at once, chunks of prompts, lengths."""
+
+from __future__ import annotations
+
+from llmd_ctl.profiles.rules.line import Line
+from llmd_ctl.profiles.rules.rule import Rule
+
+TOKENS, SEQUENCES = "--max-num-batched-tokens", "--max-num-seqs"
+ACTIVE, THRESHOLD = "--max-num-active-seqs", "--long-prefill-token-threshold"
+WHOLE = "--no-enable-chunked-prefill"
+
+
+def number(line: Line, flag: str, default: int) -> int:
+    """Return a flag's whole number; where nobody says one, what the engine takes."""
+    value = line[flag]
+    return value if type(value) is int else default
+
+
+def length(line: Line) -> int:
+    """Return the longest context: what is said, else the model's own."""
+    said = number(line, "--max-model-len", 0)
+    return said if said > 0 else line.model.max_positions
+
+
+RULES = (
+    Rule(
+        "V32",
+        "A step holds a token of each sequence",
+        when=lambda line: line.says(TOKENS, SEQUENCES),
+        require=lambda line: number(line, TOKENS, 2048) >= number(line, SEQUENCES, 256),
+        message="a step of {--max-num-batched-tokens} tokens cannot hold a token of each of"
+        " {--max-num-seqs} sequences",
+        remedy="Raise --max-num-batched-tokens to at least --max-num-seqs, or lower that.",
+        at=(SEQUENCES, TOKENS),
+        source="vLLM 0.32.0 config/scheduler.py:328",
+    ),
+    Rule(
+        "V33",
+        "Without chunks a step holds the longest prompt",
+        when=lambda line: line["--enable-chunked-prefill"] is False,
+        require=lambda line: number(line, TOKENS, length(line)) >= length(line),
+        message="without chunked prefill a step of {--max-num-batched-tokens} tokens cannot hold"
+        " the longest sequence",
+        remedy="Raise --max-num-batched-tokens to --max-model-len, or leave chunks on.",
+        at=(TOKENS, "--enable-chunked-prefill"),
+        source="vLLM 0.32.0 config/scheduler.py:315",
+    ),
+    Rule(
+        "V34",
+        "Active sequences are among all sequences",
+        when=lambda line: line.says(ACTIVE),
+        require=lambda line: number(line, ACTIVE, 0) <= number(line, SEQUENCES, 256),
+        message="{--max-num-active-seqs} active sequences are more than"
+        " all {--max-num-seqs}",
+        remedy="Lower --max-num-active-seqs, or raise --max-num-seqs.",
+        at=(ACTIVE,),
+        source="vLLM 0.32.0 config/scheduler.py:335",
+    ),
+    Rule(
+        "V35",
+        "A prompt that counts as long fits into the context",
+        when=lambda line: line.says(THRESHOLD),
+        require=lambda line: number(line, THRESHOLD, 0) <= length(line),
+        message="{--long-prefill-token-threshold} tokens are more than the longest context",
+        remedy="Take at most --max-model-len.",
+        at=(THRESHOLD,),
+        source="vLLM 0.32.0 config/scheduler.py:352",
+    ),
+    Rule(
+        "V36",
+        "A recurrent state is cached in chunks",
+        when=lambda line: line.model.traits.kind == "hybrid"
+        and line.on_by("--enable-prefix-caching")
+        and line.says("--enable-prefix-caching"),
+        require=lambda line: line["--enable-chunked-prefill"] is not False,
+        message="cached states of this model need chunked prefill",
+        remedy="Leave chunked prefill on, or turn prefix caching off.",
+        at=("--enable-chunked-prefill",),
+        source="vLLM 0.32.0 model_executor/models/config.py",
+    ),
+    Rule(
+        "V16",
+        "States are aligned only where prefixes are cached",
+        when=lambda line: line["--mamba-cache-mode"] == "align",
+        require=lambda line: line["--enable-prefix-caching"] is not False,
+        message="--mamba-cache-mode align goes back to none without prefix caching",
+        remedy="Leave out one of the two.",
+        at=("--mamba-cache-mode",),
+        severity="warning",
+        source="vLLM 0.32.0 config/cache.py",
+    ),
+)

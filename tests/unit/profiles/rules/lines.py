@@ -1,0 +1,118 @@
+"""Command lines as rules see them, made from the words of an engine's own command line.
+
+What a fleet may not say yet (`reserved`, `notYet`) is a matter of fleets, not of the engine: here
+every flag of its parser is read.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from llmd_ctl.plan.flags import FlagReader
+from llmd_ctl.plan.report import Report
+from llmd_ctl.profiles.accelerator import EngineOn
+from llmd_ctl.profiles.catalog import Catalog
+from llmd_ctl.profiles.engine import Engine
+from llmd_ctl.profiles.rules import Finding, Line, check, given_of
+from llmd_ctl.profiles.shape import ModelShape, read_shape
+
+CATALOG = Catalog.load()
+MODELS: dict[str, dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parents[3] / "fixtures" / "truth_models.yaml").read_text()
+)
+
+
+@dataclass
+class Heard:
+    """What a reader of flags complains about."""
+
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, code: str, message: str, _path: object, **_more: object) -> None:
+        self.problems.append(f"{code}: {message}")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is found wrong with a line."""
+
+    unread: list[str]
+    findings: list[Finding]
+
+    @property
+    def errors(self) -> list[str]:
+        refused = [found for found in self.findings if found.rule.severity == "error"]
+        return [*self.unread, *(f"{found.rule.id}: {found.message}" for found in refused)]
+
+    @property
+    def warnings(self) -> list[str]:
+        told = [found for found in self.findings if found.rule.severity == "warning"]
+        return [f"{found.rule.id}: {found.message}" for found in told]
+
+    def broke(self, rule: str) -> bool:
+        return any(found.rule.id == rule for found in self.findings)
+
+
+def judged(
+    accelerator: str,
+    model: str,
+    argv: Sequence[Any],
+    *,
+    engine: str = "vllm",
+    version: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Judged:
+    """Read the words of a command line and ask the rules."""
+    profile = CATALOG.accelerator(accelerator)
+    known = _engine(engine, version)
+    heard = Heard()
+    words = [str(word) for word in argv]
+    given = FlagReader(known, cast(Report, heard)).raw(words, ())
+    settings = {each.flag: each.value for each in given}
+    json_flags = frozenset(flag for flag, each in known.spec.flags.items() if each.type == "json")
+    on: EngineOn = profile.spec.engines[engine]
+    line = Line(
+        engine=known,
+        on=on,
+        version=version or known.spec.version,
+        accelerator=profile,
+        model_name=model,
+        model=_shape(model),
+        given=given_of(settings, json_flags),
+        env=env or {},
+    )
+    return Judged(heard.problems, check(line))
+
+
+@cache
+def _engine(name: str, version: str | None) -> Engine:
+    engine = CATALOG.engine(name, version)
+    return replace(engine, spec=replace(engine.spec, reserved={}, not_yet={}))
+
+
+def knows(model: str) -> bool:
+    """Whether rules can be asked about a model."""
+    return model in MODELS or model in CATALOG.names("ModelProfile")
+
+
+@cache
+def _shape(name: str) -> ModelShape:
+    return read_shape(_config(name), CATALOG.families)
+
+
+def _config(name: str) -> Mapping[str, Any]:
+    if name not in MODELS:
+        return CATALOG.model(name).spec.config
+    said = MODELS[name]
+    config = dict(said["config"] if "config" in said else _config(said["like"]))
+    config.pop("quantization_config", None)
+    if "quantization" in said:
+        config["quantization_config"] = said["quantization"]
+    if not said.get("images"):
+        return config
+    tower = {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304, "patch_size": 16}
+    return {"model_type": config["model_type"], "text_config": config, "vision_config": tower}

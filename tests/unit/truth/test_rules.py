@@ -1,0 +1,61 @@
+"""The rules against the open part of the truth set: what an engine takes, no rule may refuse.
+
+What is held out is not read here. Entries of engines, versions and models that are not known yet
+are left out, and counted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from llmd_ctl.profiles.catalog import UnknownProfile
+from tests.unit.profiles.rules.lines import CATALOG, judged, knows
+
+FOLDER = Path(__file__).parents[2] / "fixtures" / "truth"
+
+
+# An id of the set that stands for several profiles.
+STANDS_FOR = {"intel-xpu": "intel-arc-b60"}
+
+
+def accelerator_of(entry: dict[str, Any]) -> str:
+    """Return the profile of an entry's accelerator."""
+    name = str(entry["accelerator"])
+    return STANDS_FOR.get(name, name)
+
+
+def _entries() -> list[dict[str, Any]]:
+    found = [
+        entry
+        for file in sorted(FOLDER.glob("*.yaml"))
+        for entry in yaml.load(file.read_text(), yaml.CSafeLoader)
+    ]
+    return [entry for entry in found if not entry["held_out"] and _is_known(entry)]
+
+
+def _is_known(entry: dict[str, Any]) -> bool:
+    try:
+        CATALOG.accelerator(accelerator_of(entry))
+        CATALOG.engine(entry["engine"], entry["version"])
+    except UnknownProfile:
+        return False
+    return knows(entry["model"].removeprefix("hf://"))
+
+
+ENTRIES = _entries()
+
+
+@pytest.mark.parametrize(
+    "entry", [e for e in ENTRIES if e["expect"] == "legal"], ids=lambda e: str(e["id"])
+)
+def test_what_an_engine_takes_no_rule_refuses(entry: dict[str, Any]) -> None:
+    model = entry["model"].removeprefix("hf://")
+    found = judged(
+        accelerator_of(entry), model, entry["argv"],
+        engine=entry["engine"], version=entry["version"], env=entry.get("env"),
+    )  # fmt: skip
+    assert (found.errors, found.warnings) == ([], []), entry["because"]

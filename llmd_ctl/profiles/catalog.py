@@ -152,7 +152,7 @@ def _index() -> Mapping[Key, Traversable]:
     for folder in FOLDERS:
         for file in sorted((_root() / folder).iterdir(), key=lambda f: f.name):
             name = file.name.removesuffix(".yaml")
-            if name == file.name or name in {"families"} or name.endswith(".flags"):
+            if name == file.name or name in {"families"} or name.endswith((".flags", ".attention")):
                 continue
             if folder == "engines":
                 engine, _, version = name.rpartition("-")

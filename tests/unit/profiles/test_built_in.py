@@ -19,10 +19,11 @@ from llmd_ctl.spec.source import read_source
 
 ROOT = Path(llmd_ctl.profiles.__file__).parent
 CATALOG = Catalog.load()
+BESIDE = (".flags.yaml", ".attention.yaml")  # tables of an engine that lie beside its profile
 FILES = sorted(
     path
     for path in ROOT.glob("*/*.yaml")
-    if not path.name.endswith(".flags.yaml") and path.name != "families.yaml"
+    if not path.name.endswith(BESIDE) and path.name != "families.yaml"
 )
 KINDS = {**BODIES, FAMILY: AcceleratorSpec}
 ACCELERATORS = (
@@ -153,6 +154,11 @@ def test_what_breaks_serving_is_a_choice_of_its_flag_and_has_one_verdict() -> No
         assert not choices or set(broken.values) <= set(choices), flag
     assert not set(spec.breaks) & set(spec.uncounted)
     assert set(spec.inert) <= {*spec.breaks, *spec.uncounted}
+
+
+def test_a_table_beside_an_engine_is_no_engine() -> None:
+    versions = {f"vllm@{CATALOG.engine('vllm').spec.version}", "vllm"}
+    assert {name for name in CATALOG.names("EngineProfile") if "vllm" in name} == versions
 
 
 def test_every_setting_of_an_accelerator_is_a_flag_of_the_engine() -> None:

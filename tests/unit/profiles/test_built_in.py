@@ -177,6 +177,11 @@ def test_what_breaks_serving_is_a_choice_of_its_flag_and_has_one_verdict() -> No
     assert set(spec.inert) <= {*spec.breaks, *spec.uncounted}
 
 
+def test_a_table_beside_an_engine_is_no_engine() -> None:
+    versions = {f"vllm@{CATALOG.engine('vllm').spec.version}", "vllm"}
+    assert {name for name in CATALOG.names("EngineProfile") if "vllm" in name} == versions
+
+
 def test_every_setting_of_an_accelerator_is_a_flag_of_the_engine() -> None:
     catalog = Catalog.load()
     known = {name for name in catalog.names("EngineProfile") if "@" not in name}

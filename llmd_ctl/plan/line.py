@@ -13,11 +13,26 @@ from llmd_ctl.profiles.rules import Finding, Line, check, given_of
 
 
 def judge(ready: Ready, model_name: str, report: Report) -> bool:
-    """Report what the rules find; True: nothing is refused."""
-    findings = [found for found in check(_line(ready, model_name)) if not found.rule.sized]
-    for finding in findings:
-        _say(finding, ready, report)
-    return all(finding.rule.severity != "error" for finding in findings)
+    """Report what the rules find; True: nothing is refused, or the variant insists on it.
+
+    A rule that sizing has too is left to it: it says what would fit.
+    """
+    legal = True
+    for finding in check(_line(ready, model_name)):
+        refused = finding.rule.severity == "error"
+        told = f"{finding.rule.id}: {finding.message}"
+        if finding.rule.sized or (refused and ready.settings.insists(told)):
+            continue
+        legal = legal and not refused
+        report.add(
+            "LC3040" if refused else "LC3041",
+            told,
+            _place(finding, ready),
+            allowed=finding.allowed,
+            hint=finding.remedy,
+            severity=finding.rule.severity,
+        )
+    return legal
 
 
 def _line(ready: Ready, model_name: str) -> Line:
@@ -32,18 +47,6 @@ def _line(ready: Ready, model_name: str) -> Line:
         model=ready.shape,
         given=given_of(ready.settings.said(), known),
         env={name: each.value for name, each in ready.chosen.on.env.items()},
-    )
-
-
-def _say(finding: Finding, ready: Ready, report: Report) -> None:
-    rule = finding.rule
-    report.add(
-        "LC3040" if rule.severity == "error" else "LC3041",
-        f"{rule.id}: {finding.message}",
-        _place(finding, ready),
-        allowed=finding.allowed,
-        hint=finding.remedy,
-        severity=rule.severity,
     )
 
 

@@ -147,17 +147,23 @@ class Settings:
         self, code: str, message: str, given: Given, allowed: tuple[str, ...], hint: str
     ) -> bool:
         """Refuse a value, or warn of it where the variant says `unsafe: true`."""
+        if self.insists(message):
+            return True
+        self._report.add(
+            code, message, given.path, found=str(given.value), allowed=allowed, hint=hint
+        )
+        return False
+
+    def insists(self, message: str) -> bool:
+        """Whether the variant says `unsafe: true`: then what is refused is warned of instead."""
         if self._unsafe_at is None:
-            self._report.add(
-                code, message, given.path, found=str(given.value), allowed=allowed, hint=hint
-            )
             return False
         self._unsafe_used = True
         self._report.warn("LC2028", f"overruled by unsafe: {message}", self._unsafe_at)
         return True
 
     def check_unsafe(self) -> None:
-        """Warn of an `unsafe: true` that nothing needed; called when every level was taken."""
+        """Warn of an `unsafe: true` that nothing needed; called when all was judged."""
         if self._unsafe_at is not None and not self._unsafe_used:
             self._report.warn("LC2029", "unsafe: true overrules nothing here", self._unsafe_at)
 
@@ -172,9 +178,7 @@ class Settings:
             self._warn_twice(flag, value, before, path)
         self._by_flag[flag] = _Effective(Setting(value, set_by, overruled), words, path)
 
-    def _warn_twice(
-        self, flag: str, value: Scalar, before: _Effective, path: Path | None
-    ) -> None:
+    def _warn_twice(self, flag: str, value: Scalar, before: _Effective, path: Path | None) -> None:
         """One variant that says a thing twice says one of the two in vain."""
         if path is None or before.path is None or before.setting.value == value:
             return

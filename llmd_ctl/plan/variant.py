@@ -46,7 +46,9 @@ class VariantPlanner:
         ready = self._ready(variant, path)
         if ready is None:
             return None
-        if not (ready.chosen.is_simulated or judge(ready, self.model.name, self.scene.report)):
+        legal = ready.chosen.is_simulated or judge(ready, self.model.name, self.scene.report)
+        ready.settings.check_unsafe()
+        if not legal:
             return None
         sized = self._size(ready)
         if sized is None:
@@ -116,7 +118,6 @@ class VariantPlanner:
         )
         settings.arguments(variant.engine_args, "engineArgs", (*path, "engineArgs"))
         settings.extra(variant.extra_args, "extraArgs", (*path, "extraArgs"))
-        settings.check_unsafe()
         return settings
 
     def _is_for(

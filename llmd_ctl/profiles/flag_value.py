@@ -69,7 +69,9 @@ def unfit_text(engine: Engine, flag: str, text: str) -> Fault | None:
     """Return why a flag does not take a text that is right as a number, if it takes one."""
     known = engine.spec.flags[flag]
     if known.type in NUMBERS:
-        return _out_of_range(engine, flag, NUMBERS[known.type](text)) or _unchosen(known, flag, text)
+        return _out_of_range(engine, flag, NUMBERS[known.type](text)) or _unchosen(
+            known, flag, text
+        )
     if known.type == "json" and not _is_json(text):
         return wrong_kind(engine, flag)
     return _unchosen(known, flag, text)

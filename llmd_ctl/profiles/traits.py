@@ -44,7 +44,7 @@ def traits_of(
     kinds = [kind for kind in dict.fromkeys(mixers) if kind in {"full", "window", "chunk"}]
     if attention:
         latent = recipe.config.maybe("kv_lora_rank") + recipe.config.maybe("qk_rope_head_dim")
-        sizes = (latent or recipe.config.maybe("head_dim"),)
+        sizes: tuple[int, ...] = (latent or recipe.config.maybe("head_dim"),)
         queries: tuple[int, ...] = (recipe.config.count("num_attention_heads"),)
     else:
         heads = [heads_of(recipe, kind) for kind in kinds]

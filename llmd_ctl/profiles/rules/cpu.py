@@ -18,8 +18,9 @@ RULES = (
     Rule(
         "C01",
         "A block of a processor's cache is a multiple of 32 tokens",
-        when=lambda line: line.block_size is not None
-        and line.model.traits.kind in {"dense", "sinks", "hybrid"},
+        when=lambda line: (
+            line.block_size is not None and line.model.traits.kind in {"dense", "sinks", "hybrid"}
+        ),
         require=lambda line: (line.block_size or STEP) % STEP == 0,
         message="blocks of {block_size} tokens are no multiple of 32, and the engine stops",
         remedy="Take a multiple of 32.",
@@ -53,8 +54,10 @@ RULES = (
     Rule(
         "C03",
         "What processors cannot is not asked of them",
-        when=lambda line: line.on_by("--async-scheduling") and line.says("--async-scheduling")
-        or line.on_by("--enable-dbo"),
+        when=lambda line: (
+            (line.on_by("--async-scheduling") and line.says("--async-scheduling"))
+            or line.on_by("--enable-dbo")
+        ),
         require=lambda _line: False,
         message="asynchronous scheduling and micro batches are turned off on processors",
         remedy="Leave it out.",
@@ -66,8 +69,11 @@ RULES = (
     Rule(
         "C09",
         "Prefixes of a latent cache are not kept on processors without AMX",
-        when=lambda line: _latent(line) and line["--enable-prefix-caching"] is True
-        and line.says("--enable-prefix-caching"),
+        when=lambda line: (
+            _latent(line)
+            and line["--enable-prefix-caching"] is True
+            and line.says("--enable-prefix-caching")
+        ),
         require=lambda line: line.architecture == "x86-64",
         message="the engine turns prefix caching off: its kernel for this model cannot",
         remedy="Leave --enable-prefix-caching out.",

@@ -1,4 +1,4 @@
-"""Rules of vLLM on what can be switched on beside serving: drafts, structured output, logs, images."""
+"""Rules of vLLM on what is switched on beside serving: drafts, structured output, logs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ RULES = (
         "V42",
         "Drafted tokens come of a model or of a method",
         when=lambda line: line.inside(DRAFT, "num_speculative_tokens") is not None,
-        require=lambda line: bool(line.inside(DRAFT, "model"))
-        or line.inside(DRAFT, "method") in MODELLESS,
+        require=lambda line: (
+            bool(line.inside(DRAFT, "model")) or line.inside(DRAFT, "method") in MODELLESS
+        ),
         message="a number of drafted tokens is set, and nothing that drafts them",
         remedy='Add "model", or a "method" that needs none.',
         allowed=lambda _line: MODELLESS,

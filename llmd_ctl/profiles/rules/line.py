@@ -151,7 +151,9 @@ class Line:
     @property
     def backend(self) -> str | None:
         """The attention backend that the line names; None: the engine chooses."""
-        named = self.given.get("--attention-backend") or self.inside("--attention-config", "backend")
+        named = self.given.get("--attention-backend") or self.inside(
+            "--attention-config", "backend"
+        )
         return str(named).upper() if named else None
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Rules of vLLM on quantised weights and caches: methods by platform, and what a checkpoint holds."""
+"""Rules of vLLM on quantised weights and caches: methods by platform, what checkpoints hold."""
 
 from __future__ import annotations
 
@@ -118,8 +118,10 @@ RULES = (
         "V41",
         "An e5m2 cache does not go with an fp8 checkpoint",
         when=lambda line: line.kv_dtype == "fp8_e5m2",
-        require=lambda line: line.model.traits.quantization not in {"fp8", "compressed-tensors"}
-        or line.model.weight_dtype != "fp8",
+        require=lambda line: (
+            line.model.traits.quantization not in {"fp8", "compressed-tensors"}
+            or line.model.weight_dtype != "fp8"
+        ),
         message="a KV cache of fp8_e5m2 is refused of a checkpoint in fp8",
         remedy="Take fp8 or fp8_e4m3.",
         at=("--kv-cache-dtype",),

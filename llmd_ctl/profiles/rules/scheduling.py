@@ -50,8 +50,7 @@ RULES = (
         "Active sequences are among all sequences",
         when=lambda line: line.says(ACTIVE),
         require=lambda line: number(line, ACTIVE, 0) <= number(line, SEQUENCES, 256),
-        message="{--max-num-active-seqs} active sequences are more than"
-        " all {--max-num-seqs}",
+        message="{--max-num-active-seqs} active sequences are more than all {--max-num-seqs}",
         remedy="Lower --max-num-active-seqs, or raise --max-num-seqs.",
         at=(ACTIVE,),
         source="vLLM 0.32.0 config/scheduler.py:335",
@@ -69,9 +68,11 @@ RULES = (
     Rule(
         "V36",
         "A recurrent state is cached in chunks",
-        when=lambda line: line.model.traits.kind == "hybrid"
-        and line.on_by("--enable-prefix-caching")
-        and line.says("--enable-prefix-caching"),
+        when=lambda line: (
+            line.model.traits.kind == "hybrid"
+            and line.on_by("--enable-prefix-caching")
+            and line.says("--enable-prefix-caching")
+        ),
         require=lambda line: line["--enable-chunked-prefill"] is not False,
         message="cached states of this model need chunked prefill",
         remedy="Leave chunked prefill on, or turn prefix caching off.",

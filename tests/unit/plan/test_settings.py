@@ -265,7 +265,7 @@ spec:
   engines:
     vllm:
       settings:
-        --attention-config: {value: '{"backend": "FLASHINFER"}', reason: the only one there is, must: true}
+        --attention-config: {value: '{"backend": "FLASHINFER"}', reason: its own, must: true}
 """
     text = fleet_text(
         "- {name: v, accelerator: mine, extraArgs: [--attention-config.backend, FLASH_ATTN]}"

@@ -32,7 +32,7 @@ def _entries() -> list[dict[str, Any]]:
     found = [
         entry
         for file in sorted(FOLDER.glob("*.yaml"))
-        for entry in yaml.load(file.read_text(), yaml.CSafeLoader)
+        for entry in yaml.safe_load(file.read_text())
     ]
     return [entry for entry in found if not entry["held_out"] and _is_known(entry)]
 

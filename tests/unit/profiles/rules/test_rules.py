@@ -1,4 +1,4 @@
-"""Every rule: a line that breaks it, and one beside it that does not. The cases are `cases.yaml`."""
+"""Every rule: a line that breaks it, and one that does not. The cases are `cases.yaml`."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,10 @@ def test_a_rule_speaks_of_the_line_that_breaks_it(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_no_rule_speaks_of_the_line_beside_it(case: dict[str, Any]) -> None:
     env = case.get("passesEnv", case.get("env"))
-    on, model = case.get("passesAccelerator", case["accelerator"]), case.get("passesModel", case["model"])
+    on, model = (
+        case.get("passesAccelerator", case["accelerator"]),
+        case.get("passesModel", case["model"]),
+    )
     found = judged(on, model, case["passes"], env=env)
     assert (found.errors, found.warnings) == ([], [])
 

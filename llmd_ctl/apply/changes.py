@@ -84,34 +84,39 @@ def compare(old: Plan | None, new: Plan, running: frozenset[str] | None) -> tupl
             differ = list(differences(before.models[model.name], after.models[model.name]))
             if differ:
                 found.append(_change("change", (model.name, None), said(differ), _told(differ)))
-    for slot, variant in after.variants.items():
+    for slot in after.variants:
         change = _variant_change(slot, before, after) if slot in before.variants else None
         if slot not in before.variants:
-            found.append(_change("add", slot, [Said(_size(variant), "")]))
+            found.append(_change("add", slot, [Said(_size(after.whole[slot]), "")]))
         elif change is not None:
             found.append(change)
         if running is not None:
             found += _missing(slot, before, after, running)
-    for slot, variant in before.variants.items():
+    for slot in before.variants:
         if slot not in after.variants:
             stops = len(before.replicas.get(slot, {}))
-            found.append(Change("remove", *slot, (_size(variant),), stops=stops))
+            found.append(Change("remove", *slot, (_size(before.whole[slot]),), stops=stops))
     return tuple(found)
 
 
 class _Side:
-    """One plan, looked up by names: its documents without what is derived, and its replicas."""
+    """One plan, looked up by names: its documents without what is derived, and its replicas.
+
+    `whole` has the variants with all that is derived of them.
+    """
 
     def __init__(self, plan: Plan | None) -> None:
         self.models: dict[str, Json] = {}
         self.variants: dict[Slot, Json] = {}
+        self.whole: dict[Slot, Json] = {}
         self.replicas: dict[Slot, dict[int, ReplicaSpec]] = {}
         if plan is None:
             return
         for model in plan.to_json()["models"]:
             self.models[model["name"]] = _kept(model)
             for variant in model["variants"]:
-                self.variants[model["name"], variant["name"]] = _kept(variant)
+                slot = (model["name"], variant["name"])
+                self.variants[slot], self.whole[slot] = _kept(variant), variant
         for spec in replica_specs(plan, Layout(plan.fleet, ""), ""):
             self.replicas.setdefault((spec.model, spec.variant), {})[spec.index] = spec
 
@@ -185,9 +190,12 @@ def _missing(slot: Slot, before: _Side, after: _Side, running: frozenset[str]) -
 
 
 def _size(variant: Json) -> str:
+    """What a variant takes, as the plan's table has it."""
     if variant["endpointUrl"] is not None:
         return f"endpoint {variant['endpointUrl']}"
-    return f"{variant['replicas']} × {variant['accelerator']}"
+    each = f"{variant['devicesPerReplica']} " if variant["devicesPerReplica"] > 1 else ""
+    simulated = ", simulated" if variant["simulated"] else ""
+    return f"{variant['replicas']} × {each}{variant['accelerator']}{simulated}"
 
 
 def _kept(document: Json) -> Json:

@@ -60,7 +60,10 @@ class ReplicaStatus:
 
 @dataclass(frozen=True)
 class VariantStatus:
-    """One variant. `ready` counts what both the controller and the router call ready."""
+    """One variant. `ready` counts what both the controller and the router call ready.
+
+    `simulated`: as planned, or as the answers of an endpoint said to the router.
+    """
 
     name: str
     accelerator: str
@@ -249,13 +252,16 @@ class _Look:
             for record in records
             if (record.model, record.variant) == (model.name, variant.name)
         )
+        if external:
+            replicas = (self._external(model, variant),)
+        seen = [self._answer.endpoint(model.name, one.name) for one in replicas if self._answer]
         return VariantStatus(
             name=variant.name,
             accelerator=variant.accelerator,
             engine=variant.engine,
-            simulated=variant.simulated,
+            simulated=variant.simulated or any(one.simulated for one in seen if one),
             desired=1 if external else variant.replicas,
-            replicas=(self._external(model, variant),) if external else replicas,
+            replicas=replicas,
         )
 
     def _replica(self, record: ReplicaRecord) -> ReplicaStatus:

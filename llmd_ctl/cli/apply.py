@@ -47,7 +47,7 @@ def apply(
 ) -> int:
     """Make a fleet run; wait until it answers through the router."""
     from llmd_ctl.cli import output as door
-    from llmd_ctl.cli.plan_view import changes_view, plan_document
+    from llmd_ctl.cli.plan_view import plan_document, preview_view
     from llmd_ctl.cli.planning import is_plan_file, preview
     from llmd_ctl.cli.problems import tell
     from llmd_ctl.errors import UsageError
@@ -62,7 +62,7 @@ def apply(
         _show_commands(planned, changes)
     if dry_run:
         if output is Format.text:
-            door.show(changes_view(found.shown))
+            door.show(preview_view(planned, found.shown))
         else:
             door.document(plan_document(planned, changes), output)
         return PENDING_EXIT if detailed_exitcode and changes else 0
@@ -152,7 +152,7 @@ def _print(planned: Plan, result: ApplyResult, form: Format) -> None:
             "schema": schema_name("apply"),
             "fleet": planned.fleet,
             "revision": result.revision,
-            "simulated": planned.simulate is not None,
+            "simulated": bool(result.simulated),
             "waited": result.waited,
             "router": {"url": result.url, "adminUrl": result.admin_url} if result.url else None,
             "changes": [change.to_json() for change in result.changes],
@@ -163,11 +163,14 @@ def _print(planned: Plan, result: ApplyResult, form: Format) -> None:
             f"Revision {result.revision} of {planned.fleet} is desired; nobody waited for it."
         )
     else:
-        door.data(served_line(planned, result.revision, result.url))
+        door.data(served_line(planned, result.revision, result.url, result.simulated))
 
 
-def served_line(planned: Plan, revision: int, url: str) -> str:
-    """Whom a revision serves, and whom nobody serves because all its replicas are 0."""
+def served_line(planned: Plan, revision: int, url: str, simulated: Sequence[str] = ()) -> str:
+    """Whom a revision serves, and whom nobody serves because all its replicas are 0.
+
+    `simulated`: the variants that are.
+    """
     served: list[str] = []
     idle: list[str] = []
     for model in planned.models:
@@ -177,4 +180,7 @@ def served_line(planned: Plan, revision: int, url: str) -> str:
     if not served:
         return f"{head} serves nobody: it has no replicas; its router is at {url}/v1"
     rest = f"; nobody serves {', '.join(idle)} (no replicas)" if idle else ""
+    if simulated:
+        whole = len(simulated) == sum(len(model.variants) for model in planned.models)
+        rest += f"; SIMULATED: {'all of it' if whole else ', '.join(simulated)}"
     return f"{head} serves {', '.join(served)} at {url}/v1{rest}"

@@ -15,6 +15,7 @@ from llmd_ctl.plan.check import unusable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.text import Text
 
     from llmd_ctl.apply.changes import Change
     from llmd_ctl.cli.table import Hanging, Sheet
@@ -29,7 +30,7 @@ def plan_view(
     """The whole plan: headline, table, a short line of arithmetic each, idle, changes, sum."""
     from rich.text import Text
 
-    yield Text.assemble(("Fleet ", ""), (plan.fleet, "bold"), _simulated(plan))
+    yield _headline(plan)
     yield plan_table(plan)
     for model in plan.models:
         for variant in model.variants:
@@ -43,10 +44,21 @@ def plan_view(
     yield Text(summary_line(plan), style="bold")
 
 
-def _simulated(plan: Plan) -> tuple[str, str]:
-    if plan.simulate is None:
-        return ("", "")
-    return (f" - SIMULATED engines at {plan.simulate.speed:g} × the planned speed", "magenta")
+def preview_view(plan: Plan, changes: Sequence[Change]) -> Iterator[RenderableType]:
+    """What applying would do, and whether with simulated engines."""
+    if plan.simulate is not None:
+        yield _headline(plan)
+    yield from changes_view(changes)
+
+
+def _headline(plan: Plan) -> Text:
+    from rich.text import Text
+
+    simulated = ("", "")
+    if plan.simulate is not None:
+        speed = f"{plan.simulate.speed:g} × the planned speed"
+        simulated = (f" - SIMULATED engines at {speed}", "magenta")
+    return Text.assemble("Fleet ", (plan.fleet, "bold"), simulated)
 
 
 def plan_table(plan: Plan) -> Sheet:

@@ -52,6 +52,30 @@ def test_an_alias_is_shown_with_the_engines_that_it_restarts(
     assert [(c["variant"], c["restarts"]) for c in changes] == [(None, 0), ("h100", 1)]
 
 
+@pytest.mark.parametrize("verb", [("diff",), ("apply", "--dry-run")], ids="-".join)
+@pytest.mark.parametrize("speed", [None, 0.5])
+def test_what_would_be_simulated_is_said(
+    verb: tuple[str, ...],
+    speed: float | None,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "fresh"))
+    text = FLEET if speed else FLEET.replace("uri:", "engine: {name: sim}\n    uri:")
+    (place / "fleet.yaml").write_text(text)
+    argv = [*verb, "fleet.yaml", *([f"--simulate={speed}"] if speed else [])]
+    capsys.readouterr()
+    run(argv)
+    said = capsys.readouterr().out
+    assert "add chat/h100: 1 × nvidia-h100, simulated" in said
+    assert ("Fleet small - SIMULATED engines at 0.5 × the planned speed" in said) == bool(speed)
+    run([*argv, "--output", "json"])
+    document = json.loads(capsys.readouterr().out)
+    assert document["simulate"] == ({"speed": speed} if speed else None)
+    assert "simulated" in document["changes"][0]["reasons"][0]
+
+
 def test_what_restarts_is_asked_for_where_somebody_can_answer(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,14 @@ def test_what_the_router_lacks_of_an_endpoint_is_shown() -> None:
     assert found.to_json()["models"][0]["variants"][0]["replicas"][0]["degraded"]
 
 
+def test_an_endpoint_that_says_it_is_simulated_is_shown_so() -> None:
+    variant = replace(served_by(endpoint("ready")), simulated=True)
+    found = replace(fleet(), models=(ModelStatus("chat", (variant,)),))
+    row = next(line for line in shown(found).splitlines() if "nvidia-l4" in line)
+    assert " simulated " in row
+    assert "vllm" not in row
+
+
 def test_an_engine_that_runs_and_is_out_is_shown_as_out() -> None:
     ill = EndpointHealth("out", "checks", 4000, "failed")
     words = "active checks failed: until it answers again chosen only where no other is left"

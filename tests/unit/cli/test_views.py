@@ -128,6 +128,10 @@ def test_a_revision_says_whom_it_serves_and_whom_nobody_does() -> None:
     assert line(chat) == "Revision 9 of prod serves chat at http://x:1/v1"
     assert line(replace(old, name="old")) == "Revision 9 of prod serves old at http://x:1/v1"
     assert line(idle).startswith("Revision 9 of prod serves nobody: it has no replicas")
+    plan = replace(plan_of(), models=(chat,))
+    assert served_line(plan, 9, "http://x:1", ["chat/h100"]).endswith("; SIMULATED: all of it")
+    plan = replace(plan_of(), models=(chat, replace(old, name="old")))
+    assert served_line(plan, 9, "http://x:1", ["old/old"]).endswith("; SIMULATED: old/old")
     both = line(chat, replace(idle, name="code"))
     assert both.endswith("serves chat at http://x:1/v1; nobody serves code (no replicas)")
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from llmd_ctl.apply.wording import Difference, Said, differences, said
 from llmd_ctl.plan import Plan
+from llmd_ctl.plan.units import counted
 from llmd_ctl.render import Layout, ReplicaSpec, replica_specs
 
 Json = dict[str, Any]
@@ -60,7 +61,7 @@ class Change:
         if self.router == "restarts":
             return "restarts the router"
         if self.restarts:
-            return f"restarts {self.restarts}"
+            return f"restarts {counted(self.restarts, 'replica')}"
         return "the router reloads" if self.router == "reloads" else ""
 
     def to_json(self) -> dict[str, Any]:
@@ -186,7 +187,9 @@ def _missing(slot: Slot, before: _Side, after: _Side, running: frozenset[str]) -
     names = {spec.name for spec in after.replicas.get(slot, {}).values()}
     down = (names & {spec.name for spec in before.replicas.get(slot, {}).values()}) - running
     if down:
-        yield Change("start", *slot, (f"{len(down)} of {len(names)} replicas don't run",))
+        verb = "does" if len(down) == 1 else "do"
+        said = f"{len(down)} of {counted(len(names), 'replica')} {verb} not run"
+        yield Change("start", *slot, (said,))
 
 
 def _size(variant: Json) -> str:

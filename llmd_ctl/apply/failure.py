@@ -14,6 +14,7 @@ from llmd_ctl.apply.records import ROUTER_MARK, Observed, ReplicaRecord, RouterR
 from llmd_ctl.apply.state import StateFolder, Unreadable
 from llmd_ctl.errors import ApplyFailed, Interrupted, Problem
 from llmd_ctl.plan import Plan
+from llmd_ctl.plan.units import duration
 from llmd_ctl.render import replica_specs
 
 # Failures in a row after which waiting on is no use: about three seconds of trying.
@@ -74,7 +75,7 @@ def timed_out(
         reasons += observed.problems
     return ApplyFailed.of(
         "LC4005",
-        f"revision {revision} does not answer within {patience.limit_seconds:g} s",
+        f"revision {revision} does not answer within {_limit(patience)}",
         found="; ".join(reasons) or None,
         hint=f"{_state(folder, plan, revision, observed)} Apply again to go on waiting; "
         f"{HOW_TO_CHANGE}.",
@@ -87,7 +88,7 @@ def unanswered(folder: StateFolder, revision: int, patience: Patience) -> ApplyF
         Problem(
             "LC4007",
             f"{name} gives no answer through the router: {one.reason}",
-            found=f"{patience.spent(name)}; the limit of this wait is {patience.limit_seconds:g} s",
+            found=f"{patience.spent(name)}; the limit of this wait is {_limit(patience)}",
             hint=f"Revision {revision} runs, but does not serve. Logs are in "
             f"{folder.layout.path('logs')}. Apply again to go on waiting; {HOW_TO_CHANGE}.",
         )
@@ -101,7 +102,7 @@ def interrupted(folder: StateFolder, plan: Plan, patience: Patience | None) -> I
         desired, observed = folder.desired(), folder.observed()
     except Unreadable:
         desired, observed = None, None
-    limit = f" ({patience.limit_seconds:g} s at most; {HOW_TO_CHANGE})" if patience else ""
+    limit = f" ({_limit(patience)} at most; {HOW_TO_CHANGE})" if patience else ""
     if desired is None or desired.plan != plan.to_json():
         return Interrupted.of(
             "LC4008", "interrupted before anything was changed", hint="Apply again when you like."
@@ -113,6 +114,11 @@ def interrupted(folder: StateFolder, plan: Plan, patience: Patience | None) -> I
         hint=f"{_state(folder, plan, desired.revision, observed)} Apply again to go on "
         f"waiting{limit}, or apply another plan, or delete the fleet.",
     )
+
+
+def _limit(patience: Patience) -> str:
+    """The limit of the wait, as `--timeout` takes it."""
+    return duration(round(patience.limit_seconds * 1e6))
 
 
 def _waited_for(revision: int, observed: Observed | None, patience: Patience | None) -> list[str]:

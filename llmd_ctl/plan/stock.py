@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from llmd_ctl.plan.fit import gib
 from llmd_ctl.plan.observed import Observed
 from llmd_ctl.plan.records import Idle, PlannedVariant
 from llmd_ctl.plan.report import Path, Report
@@ -123,6 +124,8 @@ class Stock:
         if not users or (replicas == 1 and len(kinds) == 1):
             return
         message = f"{replicas} replicas would take the same devices of {', '.join(kinds)}"
+        if replicas == 1:
+            message = f"the replica takes the first devices that it finds of {', '.join(kinds)}"
         self._report.warn("LC3023", message, (*users[-1].path, "accelerator"))
 
     def check_inventory(self, placed: Sequence[Placed]) -> None:
@@ -181,11 +184,12 @@ class Stock:
             return
         taken = {one.title: _bytes_taken(one.variant) * one.variant.replicas for one in users}
         if sum(taken.values()) > budget:
-            parts = " + ".join(f"{title}: {count:,}" for title, count in taken.items())
-            message = f"engines on this machine take {sum(taken.values()):,} bytes ({parts})"
+            parts = " + ".join(f"{title}: {gib(count)}" for title, count in taken.items())
+            whole = gib(sum(taken.values()))
+            message = f"engines on this machine take {whole} of memory ({parts})"
             self._report.add(
-                "LC3015", message, (*users[-1].path, "replicas"), found=f"{sum(taken.values()):,}",
-                allowed=(f"{budget:,}",),
+                "LC3015", message, (*users[-1].path, "replicas"), found=whole,
+                allowed=(f"up to {gib(budget)}",),
                 hint="Lower replicas, maxModelLen or kvCacheMemoryBytes.",
             )  # fmt: skip
 

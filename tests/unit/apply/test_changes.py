@@ -161,7 +161,7 @@ def test_what_should_run_and_does_not_is_a_change_too() -> None:
     names = {spec.name for spec in replica_specs(OLD, Layout("prod", ""), "")}
     down = next(name for name in names if "-a-" in name)
     (change,) = compare(OLD, OLD, frozenset(names - {down}))
-    assert change == Change("start", "chat", "a", ("1 of 2 replicas don't run",))
+    assert change == Change("start", "chat", "a", ("1 of 2 replicas does not run",))
 
 
 def aliased(*variants: PlannedVariant) -> Plan:

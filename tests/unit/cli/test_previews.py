@@ -90,7 +90,7 @@ def test_what_restarts_is_asked_for_where_somebody_can_answer(
     (place / "fleet.yaml").write_text(ALIASED)
     assert run(["apply", "fleet.yaml", "--simulate"]) == 130
     assert asked == ["Go on?"]
-    assert "change chat/h100 (restarts 1): aliases: nothing → al" in capsys.readouterr().err
+    assert "change chat/h100 (restarts 1 replica): aliases: nothing → al" in capsys.readouterr().err
 
 
 def test_an_edited_command_is_shown_by_a_dry_run(
@@ -101,7 +101,7 @@ def test_an_edited_command_is_shown_by_a_dry_run(
     assert run(["apply", "plan.json", "--dry-run", "--detailed-exitcode"]) == 2
     shown = capsys.readouterr()
     assert "sh -c 'echo evil'" in shown.out
-    assert "(restarts 1)" in shown.out
+    assert "(restarts 1 replica)" in shown.out
     assert "chat/h100 runs: sh -c 'echo evil'" in shown.err
 
 

@@ -91,6 +91,27 @@ def test_the_line_of_arithmetic_adds_up() -> None:
     assert budget - weights - reserve == pytest.approx(left, abs=0.2)
 
 
+def test_the_columns_are_explained_and_each_row_says_how_far_to_trust_its_speeds() -> None:
+    known = replace(VARIANT, facts={"confidence": "medium"})
+    shown = drawn(plan_view(plan_of(known)))
+    lines = shown.splitlines()
+    assert "Confidence" in next(line for line in lines if "Tokens/s" in line)
+    assert " medium " in next(line for line in lines if " h100 " in line)
+    said = " ".join(shown.split())
+    for words in (
+        "Tokens/s: prompt and answer, of all replicas, for requests of 1,024 + 256 tokens.",
+        "Fit: share of the memory budget that is taken before any KV cache.",
+        "ITL: with so many requests at once", "high is measured",
+    ):  # fmt: skip
+        assert words in said
+    assert "Tokens/s:" not in drawn(plan_view(plan_of(UNKNOWN)))
+
+
+def test_a_plan_that_holds_one_request_says_so_in_the_singular() -> None:
+    line = fit_line(replace(VARIANT, fit=replace(FIT, kv_tokens=8300, concurrency=1.01)))
+    assert line.endswith("That is 8,300 tokens, or 1 request of the full 8,192 at once")
+
+
 def test_kv_that_is_limited_is_said_beside_what_would_be_left() -> None:
     assert "53.0 GiB for KV, of which it takes 1.0 GiB" in fit_line(
         replace(VARIANT, fit=replace(FIT, kv_bytes_limit=GIB))

@@ -75,8 +75,8 @@ def test_no_line_is_wider_than_its_terminal_and_nothing_is_cut(name: str, width:
 @pytest.mark.parametrize(
     ("width", "under"),
     [
-        (60, "Accelerators 3 × 2 nvidia-h100 · Engine vllm 0.32.0"),
-        (80, "Engine vllm 0.32.0"),
+        (60, "Accelerators 3 × 2 nvidia-h100 · Engine vllm 0.32.0 · Confidence -"),
+        (80, "Engine vllm 0.32.0 · Confidence -"),
         (120, ""),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from llmd_ctl.plan import Observed, Parallel, memory
+from llmd_ctl.plan.fit import taken_share
 from llmd_ctl.plan.kept import Keeping, kept
 from llmd_ctl.plan.parallel import (
     candidates,
@@ -14,6 +15,7 @@ from llmd_ctl.plan.parallel import (
     legal_tensors,
     tensor_objection,
 )
+from llmd_ctl.plan.units import counted, dollars
 from llmd_ctl.profiles import Catalog, ModelShape, read_shape
 from tests.unit.plan.fleets import GIB, fleet_text, plan_text, planned, problems_of, refused, tiny
 
@@ -121,6 +123,55 @@ def test_unsaid_it_is_the_smallest_that_fits(
     assert variant.parallelism.tensor == variant.devices_per_replica == tensor
     tried = [line.split(":")[0] for line in variant.ruled_out]
     assert tried == [f"tensor {1 << n}" for n in range(tensor.bit_length() - 1)]
+
+
+TIGHT = "{name: v, accelerator: nvidia-l4, replicas: 2}"
+
+
+def test_a_size_with_little_room_says_so_and_what_the_next_one_gives() -> None:
+    chosen = planned(TIGHT, model="maxModelLen: 8192", uri=QWEN)
+    asked = planned(
+        TIGHT.replace("}", ", parallelism: {tensor: 8}}"), model="maxModelLen: 8192", uri=QWEN
+    )
+    assert chosen.fit is not None
+    assert asked.fit is not None
+    assert asked.capacity is not None
+    assert asked.price_per_hour is not None
+    assert taken_share(chosen.fit) >= 0.9
+    assert (
+        f"little room: {taken_share(chosen.fit):.0%} of the memory budget is taken before any KV "
+        f"cache; {counted(chosen.fit.concurrency, 'request')} of full length at once"
+    ) in chosen.reasons
+    assert (
+        f"parallelism: {{tensor: 8}} would fit at {taken_share(asked.fit):.0%} and carry "
+        f"{asked.capacity.tokens_per_second * 2:,.0f} tokens/s for "
+        f"{dollars(asked.price_per_hour)} an hour"
+    ) in chosen.reasons
+
+
+def test_little_room_is_no_news_to_who_said_the_size_and_has_no_way_out_on_the_largest() -> None:
+    said = TIGHT.replace("}", ", parallelism: {tensor: 4}}")
+    model = "maxModelLen: 8192"
+    assert "little room" not in " ".join(planned(said, model=model, uri=QWEN).reasons)
+    four = "inventory: [{accelerator: nvidia-l4, nodes: 2, devicesPerNode: 4}]"
+    largest = planned(TIGHT, model=model, uri=QWEN, spec=four).reasons
+    assert any(r.endswith("one machine has no larger size") for r in largest)
+    roomy = planned("{name: v, accelerator: nvidia-h100}", model=model)
+    assert "little room" not in " ".join(roomy.reasons)
+
+
+def test_more_devices_for_the_sake_of_a_small_share_of_memory_are_explained() -> None:
+    model = "maxModelLen: 8192"
+    small = "{name: v, accelerator: nvidia-h100, engineArgs: {gpuMemoryUtilization: 0.2}}"
+    variant = planned(small, model=model)
+    assert variant.parallelism.tensor == 2
+    said = (
+        "because --gpu-memory-utilization is 0.2 (by engineArgs): with the usual 0.92, tensor 1 "
+        "would fit"
+    )
+    assert said in variant.reasons
+    assert said not in planned(small.replace("0.2", "0.9"), model=model).reasons
+    assert "because" not in " ".join(planned(small.replace("0.2", "0.9"), uri=QWEN).reasons)
 
 
 def test_the_inventory_says_how_many_devices_a_machine_has() -> None:

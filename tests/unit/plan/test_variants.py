@@ -1,6 +1,7 @@
 """What a variant becomes: here, elsewhere, simulated, or refused."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -100,6 +101,9 @@ def test_engines_on_one_machine_share_its_memory(tmp_path: Path) -> None:
     here = tiny(tmp_path)
     (problem,) = problems_of(text, simulate=None, observed=replace(here, memory_bytes=10 * GIB))
     assert problem.code == "LC3015"
+    assert problem.found is not None
+    assert re.fullmatch(r"[\d.]+ GiB", problem.found)
+    assert re.fullmatch(r"up to [\d.]+ GiB", *problem.allowed)
     assert "chat/a" in problem.message
     assert "chat/b" in problem.message
     assert plan_text(text, simulate=None, observed=replace(here, memory_bytes=16 * GIB))
@@ -399,6 +403,19 @@ def test_a_promise_bounds_the_batch() -> None:
 @pytest.mark.parametrize("slo", ["itl: {p95: 1ms}", "ttft: {p95: 1ms}"])
 def test_a_promise_that_cannot_be_kept_is_warned_of(slo: str) -> None:
     assert warned(H100, model=f"slo: {{{slo}}}") == ("LC3020",)
+
+
+def test_times_and_amounts_are_told_as_people_write_them() -> None:
+    text = fleet_text(f"- {H100}", model="slo: {itl: {p95: 1ms}, ttft: {p95: 1.5s}}")
+    plan = plan_text(text, simulate=0.001)
+    said = [problem.message for problem in plan.warnings]
+    assert any(re.search(r"slo\.itl of 1ms: an idle replica takes [\d.]+m?s$", m) for m in said)
+    assert any(re.search(r"slo\.ttft of 1\.5s: an idle replica takes [\d.]+s$", m) for m in said)
+    kept = planned(f"{H100}", model="slo: {itl: {p95: 1.5s}}")
+    assert any(reason.endswith(" requests at once keep slo.itl, 1.5s") for reason in kept.reasons)
+    item = "inventory: [{accelerator: nvidia-h100, pricePerDeviceHour: 2.7}]"
+    priced = planned(H100, spec=item)
+    assert "$2.70 a device and hour, by the inventory" in priced.reasons
 
 
 def test_the_promise_is_p95_else_p99_else_p50() -> None:

@@ -45,7 +45,11 @@ def apply(
     yes: Yes = False,
     output: Output = Format.text,
 ) -> int:
-    """Make a fleet run; wait until it answers through the router."""
+    """Make a fleet run; wait until it answers through the router.
+
+    What serves and would be removed or restarted is asked about on a terminal. Elsewhere restarts
+    go on, and a removal needs --yes.
+    """
     from llmd_ctl.cli import output as door
     from llmd_ctl.cli.plan_view import plan_document, preview_view
     from llmd_ctl.cli.planning import is_plan_file, preview
@@ -126,10 +130,13 @@ def _show_commands(planned: Plan, changes: Sequence[Change]) -> None:
 
 
 def _announce(planned: Plan, changes: Sequence[Change], *, yes: bool) -> None:
-    """Show what changes; ask before something that serves is taken away, if somebody can answer."""
+    """Show what changes; ask before something that serves is taken away, if somebody can answer.
+
+    Where nobody can, a restart goes on and a removal is refused, as `delete` is.
+    """
     from llmd_ctl.cli import output as door
     from llmd_ctl.cli.plan_view import summary_line
-    from llmd_ctl.errors import Interrupted
+    from llmd_ctl.errors import Interrupted, UsageError
 
     if planned.simulate is not None:
         door.note(f"Engines are SIMULATED at {planned.simulate.speed:g} × the planned speed.")
@@ -138,9 +145,17 @@ def _announce(planned: Plan, changes: Sequence[Change], *, yes: bool) -> None:
         effect = f" ({change.effect})" if change.effect else ""
         door.note(f"{change.kind} {what}{effect}: {'; '.join(change.reasons)}")
     door.note(summary_line(planned))
-    takes_away = any(change.takes_away for change in changes)
-    if takes_away and not yes and door.can_ask() and not door.ask("Go on?"):
-        raise Interrupted.of("LC6005", "nothing was changed", hint="")
+    if yes:
+        return
+    gone = [f"{change.model}/{change.variant}" for change in changes if change.kind == "remove"]
+    if door.can_ask():
+        takes_away = any(change.takes_away for change in changes)
+        if takes_away and not door.ask("Go on?"):
+            raise Interrupted.of("LC6005", "nothing was changed", hint="")
+    elif gone:
+        hint = "Add --yes; there is no terminal to ask on."
+        message = f"removing {', '.join(gone)} must be confirmed"
+        raise UsageError.of("LC6004", message, hint=hint)
 
 
 def _print(planned: Plan, result: ApplyResult, form: Format) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from llmd_ctl.apply import ApplyResult
 from llmd_ctl.apply.records import Desired
 from llmd_ctl.cli import output
 from llmd_ctl.cli.boundary import run
@@ -91,6 +92,34 @@ def test_what_restarts_is_asked_for_where_somebody_can_answer(
     assert run(["apply", "fleet.yaml", "--simulate"]) == 130
     assert asked == ["Go on?"]
     assert "change chat/h100 (restarts 1 replica): aliases: nothing → al" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("file", ["fleet.yaml", "plan.json"])
+def test_a_removal_without_a_terminal_needs_yes(
+    file: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    applied: list[Plan] = []
+
+    def apply(plan: Plan, **_: object) -> ApplyResult:
+        applied.append(plan)
+        return ApplyResult(2, (), waited=False, url=None, admin_url=None)
+
+    monkeypatch.setattr("llmd_ctl.cli.apply.run", apply)
+    monkeypatch.setattr(output, "can_ask", lambda: False)
+    (place / "fleet.yaml").write_text(FLEET.replace("name: h100", "name: other"))
+    simulate = ["--simulate"] if file == "fleet.yaml" else []
+    if file == "plan.json":
+        assert run(["plan", "fleet.yaml", "--simulate", "-o", "plan.json"]) == 0
+    capsys.readouterr()
+    assert run(["apply", file, *simulate]) == 64
+    shown = capsys.readouterr().err
+    assert "error[LC6004]: removing chat/h100 must be confirmed" in shown
+    assert "Add --yes" in shown
+    assert not applied
+    assert run(["apply", file, *simulate, "--yes"]) == 0
+    (place / "fleet.yaml").write_text(ALIASED)
+    assert run(["apply", "fleet.yaml", "--simulate"]) == 0, "a restart takes nothing away for good"
+    assert len(applied) == 2
 
 
 def test_an_edited_command_is_shown_by_a_dry_run(

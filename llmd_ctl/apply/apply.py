@@ -24,6 +24,7 @@ from llmd_ctl.apply.failure import Baseline, failed_parts, interrupted, timed_ou
 from llmd_ctl.apply.lock import COMMAND_LOCK, hold
 from llmd_ctl.apply.machine import Machine
 from llmd_ctl.apply.patience import Patience
+from llmd_ctl.apply.program import missing_programs
 from llmd_ctl.apply.records import Desired, Observed
 from llmd_ctl.apply.state import StateFolder, Unreadable
 from llmd_ctl.apply.supervisor import POLL_SECONDS, Supervisor
@@ -95,6 +96,7 @@ def apply_plan(
         patience: Patience | None = None
         try:
             before = supervisor.observed()
+            _refuse_missing_programs(work, before)
             revision, changes = _desire(work)
             if before is not None and before.converged and before.revision == revision:
                 supervisor.ensure(retry=False)
@@ -141,6 +143,14 @@ def _refuse_shared_devices(plan: Plan) -> None:
     shared = [replace(p, severity="error") for p in plan.warnings if p.code == "LC3023"]
     if shared:
         raise DoesNotFit(shared)
+
+
+def _refuse_missing_programs(work: Applying, before: Observed | None) -> None:
+    """What cannot start is told before anything is changed, and not after failed starts."""
+    layout, processes = work.folder.layout, work.machine.processes
+    found = missing_programs(work.plan, layout, work.python, processes, running=_ready(before))
+    if found:
+        raise DoesNotFit(found)
 
 
 def latest_desired(folder: StateFolder, listen: Listen) -> Desired | None:
@@ -305,9 +315,14 @@ def _answers_users(model: PlannedModel) -> bool:
 
 def _limit(work: Applying, before: Observed | None) -> float:
     """How long everything may take: what isn't up yet starts one after another at worst."""
-    ready = {record.name for record in before.replicas if record.state == "ready"} if before else ()
     specs = replica_specs(work.plan, work.folder.layout, work.python)
-    starting = [spec for spec in specs if spec.name not in ready]
+    starting = [spec for spec in specs if spec.name not in _ready(before)]
     router = (work.plan.resilience.limits.drain_ms or 0) / 1_000  # it may have to start again
     engines = sum(spec.startup_seconds + DRAIN_SECONDS for spec in starting)
     return SLACK_SECONDS + router + engines
+
+
+def _ready(before: Observed | None) -> set[str]:
+    """The replicas that need no start."""
+    records = before.replicas if before is not None else ()
+    return {record.name for record in records if record.state == "ready"}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llmd_ctl.apply.patience import HOW_TO_CHANGE, Patience
+from llmd_ctl.apply.program import REMEDY
 from llmd_ctl.apply.records import ROUTER_MARK, Observed, ReplicaRecord, RouterRecord
 from llmd_ctl.apply.state import StateFolder, Unreadable
 from llmd_ctl.errors import ApplyFailed, Interrupted, Problem
@@ -134,13 +135,20 @@ def _problem(
     folder: StateFolder, name: str, part: ReplicaRecord | RouterRecord, state: str
 ) -> Problem:
     ran = part.trouble not in {"port", "command"}  # else its log is about an earlier time
-    tail = folder.log_tail(name, TAIL_LINES) if ran else []
+    tail = _last_said(folder, name) if ran else []
+    remedy = REMEDY if part.trouble == "command" else f"The log is {folder.layout.log(name)}."
     return Problem(
         "LC4004" if part.trouble in {"port", "conflict"} else "LC4003",
         f"{name} does not start: {part.reason}",
         found=" | ".join(tail) or None,
-        hint=f"{state} The log is {folder.layout.log(name)}.",
+        hint=f"{state} {remedy}",
     )
+
+
+def _last_said(folder: StateFolder, name: str) -> list[str]:
+    """The end of a log, each line once: what failed three times says the same three times."""
+    lines = folder.log_tail(name, TAIL_LINES * CRASH_LOOP)
+    return list(dict.fromkeys(lines[::-1]))[:TAIL_LINES][::-1]
 
 
 def _not_ready(observed: Observed | None, revision: int) -> list[ReplicaRecord]:

@@ -52,7 +52,7 @@ def apply(
     """
     from llmd_ctl.cli import output as door
     from llmd_ctl.cli.plan_view import plan_document, preview_view
-    from llmd_ctl.cli.planning import is_plan_file, preview
+    from llmd_ctl.cli.planning import is_plan_file, missing_here, preview
     from llmd_ctl.cli.problems import tell
     from llmd_ctl.errors import UsageError
 
@@ -61,7 +61,7 @@ def apply(
     limit = _limit_seconds(timeout, waits=wait and not dry_run)
     found = preview(file, simulate)
     planned, changes = found.plan, found.changes
-    tell(planned.warnings)
+    tell([*planned.warnings, *(missing_here(planned) if dry_run else ())])
     if is_plan_file(file):
         _show_commands(planned, changes)
     if dry_run:

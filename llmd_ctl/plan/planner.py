@@ -48,7 +48,7 @@ def plan(
     """
     report = Report(loaded)
     fleet = loaded.fleet
-    stock = Stock(fleet.spec, catalog, observed, report)
+    stock = Stock(fleet.spec, catalog, observed, report, simulated=simulate is not None)
     scene = Scene(loaded, catalog, observed, stock, report, simulate, rehearsal)
     placed: list[Placed] = []
     models = tuple(
@@ -58,6 +58,7 @@ def plan(
     stock.check_sharing(placed)
     _check_hosts(stock, catalog, observed, placed)
     report.raise_errors()
+    stock.check_listed(placed)
     return Plan(
         fleet=fleet.metadata.name,
         spec_hash=loaded.spec_hash,

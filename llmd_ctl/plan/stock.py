@@ -49,13 +49,21 @@ class Stock:
     """The accelerators that a fleet may use."""
 
     def __init__(
-        self, spec: FleetSpec, catalog: Catalog, observed: Observed, report: Report
+        self,
+        spec: FleetSpec,
+        catalog: Catalog,
+        observed: Observed,
+        report: Report,
+        *,
+        simulated: bool,
     ) -> None:
+        """`simulated`: every engine is; then the inventory alone says what is there."""
         self._items: dict[Key, tuple[int, InventoryItem]] = {
             (item.target, item.accelerator): (index, item)
             for index, item in enumerate(spec.inventory)
         }
         self._listed = {item.target for item in spec.inventory}
+        self._simulated = simulated
         self._catalog = catalog
         self._observed = observed
         self._report = report
@@ -141,8 +149,31 @@ class Stock:
             elif key[0] in self._listed and not self._observed.accelerators.get(key[1]):
                 self._not_listed(key, users)
 
+    def check_listed(self, placed: Sequence[Placed]) -> None:
+        """Warn of what the inventory counts and this machine, which can tell, does not have."""
+        for index, item in self._items.values():
+            listed, there = _listed(item), self._there(item, placed)
+            if there < listed:
+                message = (
+                    f"the inventory counts {listed} {item.accelerator}, this machine has "
+                    f"{there or 'none'}: no more are planned with"
+                )
+                self._report.warn("LC3030", message, ("spec", "inventory", index))
+
+    def _there(self, item: InventoryItem, placed: Sequence[Placed]) -> int:
+        """Devices of an item: as listed where engines are simulated, else no more than are here."""
+        if self.is_host(item.accelerator):
+            return 1
+        users = [
+            one.variant for one in placed
+            if (one.variant.target, one.variant.accelerator) == (item.target, item.accelerator)
+        ]  # fmt: skip
+        if self._simulated or any(variant.simulated for variant in users):
+            return _listed(item)
+        return min(_listed(item), self.here(self._catalog.accelerator(item.accelerator)))
+
     def _check_item(self, item: InventoryItem, users: Sequence[Placed]) -> None:
-        total = item.nodes * item.devices_per_node
+        total = _listed(item)
         needed = sum(u.variant.replicas * u.variant.devices_per_replica for u in users)
         parts = " + ".join(
             f"{u.title}: {u.variant.replicas} x {u.variant.devices_per_replica}" for u in users
@@ -199,7 +230,7 @@ class Stock:
         for (target, accelerator), (_, item) in self._items.items():
             if self.is_host(accelerator):
                 continue
-            devices = item.nodes * item.devices_per_node
+            devices = self._there(item, placed)
             used = sum(
                 one.variant.replicas * one.variant.devices_per_replica
                 for one in placed
@@ -212,6 +243,11 @@ class Stock:
                 cost = None if price is None else round(left * price, 6)
                 out.append(Idle(str(target), accelerator, devices, used, left, cost))
         return tuple(out)
+
+
+def _listed(item: InventoryItem) -> int:
+    """Devices that an item counts."""
+    return item.nodes * item.devices_per_node
 
 
 def _packs(item: InventoryItem, users: Sequence[Placed]) -> bool:

@@ -268,7 +268,9 @@ class VariantPlanner:
         facts, capacity, vendor = None, None, "unknown"
         if known is None:
             why = quiet.errors[0].message if quiet.errors else "nothing is known of it"
-            message = f"{self.model.name}/{variant.name} is routed to without facts: {why}"
+            left_out = ", nor by its maxModelLen" if length is not None else ""
+            title = f"{self.model.name}/{variant.name}"
+            message = f"{title} is routed to without facts{left_out}: {why}"
             self.scene.report.warn("LC3022", message, (*path, "accelerator"))
             reasons.append("its speed is not known: the router starts from a guess and learns")
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from llmd_ctl.apply.lock import COMMAND_LOCK, hold
 from llmd_ctl.apply.status import FleetStatus, fleet_status
 from llmd_ctl.errors import ApplyFailed, DoesNotFit, Interrupted, Locked, Problem
 from llmd_ctl.plan import Plan, RouterTls
+from llmd_ctl.render import replica_specs
 from llmd_ctl.router.answer import Answer, EndpointStatus, PoolStatus, RouterStatus
 from tests.unit.controller.plans import external, model, plan, real_variant, variant
 from tests.unit.controller.world import PYTHON, ROOT, World
@@ -214,6 +216,20 @@ def test_a_simulated_engine_behind_an_address_is_called_simulated(
 def test_without_waiting_what_is_planned_to_be_simulated_is_called_so() -> None:
     two = plan(model("chat", variant("a"), real_variant("b")))
     assert apply(World(), two, wait=False).simulated == ("chat/a",)
+
+
+def test_what_each_of_three_starts_says_is_told_once() -> None:
+    world = World()
+    world.broken = {"a": "exited with code 9"}
+    machine = world.machine(world.actor())
+    folder = world.folder(machine)
+    [spec] = replica_specs(ONE, folder.layout, PYTHON)
+    log = Path(folder.layout.log(spec.name))
+    world.files[log] = b"loading\nno such device\n" + b"no such device\n" * 5
+    with pytest.raises(ApplyFailed) as error:
+        apply_plan(ONE, folder, machine, PYTHON, lambda _event: None)
+    (problem,) = error.value.problems
+    assert problem.found == "loading | no such device"
 
 
 def test_without_waiting_the_revision_is_desired_and_a_controller_runs() -> None:

@@ -15,6 +15,7 @@ from llmd_ctl.cli.boundary import run
 from llmd_ctl.cli.planning import folder_of
 from llmd_ctl.plan import Plan
 from tests.unit.cli.test_boundary import FLEET
+from tests.unit.plan.fleets import TINY
 
 ALIASED = FLEET.replace("- name: chat", "- name: chat\n    aliases: [al]")
 
@@ -120,6 +121,23 @@ def test_a_removal_without_a_terminal_needs_yes(
     (place / "fleet.yaml").write_text(ALIASED)
     assert run(["apply", "fleet.yaml", "--simulate"]) == 0, "a restart takes nothing away for good"
     assert len(applied) == 2
+
+
+@pytest.mark.parametrize("argv", [["plan"], ["apply", "--dry-run"]], ids="-".join)
+def test_a_program_that_is_not_here_is_warned_of(
+    argv: list[str], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = "engine: {name: vllm, executable: no-such-engine}, accelerator: cpu-x86"
+    text = FLEET.replace("accelerator: nvidia-h100", own)
+    (place / "fleet.yaml").write_text(text.replace("hf://meta-llama/Llama-3.1-8B-Instruct", "./m"))
+    (place / "m").mkdir()
+    (place / "m" / "config.json").write_text(json.dumps(TINY))
+    capsys.readouterr()
+    assert run([*argv, "fleet.yaml"]) == 0
+    shown = capsys.readouterr().err
+    assert "warning[LC4011]: chat/h100: `no-such-engine` is not on this machine" in shown
+    assert run([*argv, "fleet.yaml", "--simulate"]) == 0
+    assert "LC4011" not in capsys.readouterr().err
 
 
 def test_an_edited_command_is_shown_by_a_dry_run(

@@ -165,6 +165,41 @@ def test_idle_devices_are_named_with_what_they_cost() -> None:
     assert (idle.devices, idle.used, idle.idle, idle.price_per_hour) == (8, 1, 7, 14.0)
 
 
+INVENTORY = "inventory: [{accelerator: nvidia-h100, nodes: 2, devicesPerNode: 8}]"
+
+
+@pytest.mark.parametrize(
+    ("variant", "simulate", "here", "idle", "told"),
+    [
+        (H100, 1.0, 0, 15, None),
+        (H100.replace("}", ", engine: {name: sim}}"), None, 0, 15, None),
+        (H100, None, 16, 15, None),
+        (H100, None, 8, 7, "8"),
+        (H100.replace("}", ", replicas: 0}"), None, 0, 0, "none"),
+    ],
+)
+def test_where_this_machine_can_tell_the_inventory_adds_nothing_to_it(
+    variant: str, simulate: float | None, here: int, idle: int, told: str | None
+) -> None:
+    seen = Observed(accelerators={"cpu-x86": 1, "nvidia-h100": here})
+    text = fleet_text(f"- {variant}", spec=INVENTORY)
+    plan = plan_text(text, simulate=simulate, observed=seen)
+    assert [one.idle for one in plan.idle] == ([idle] if idle else [])
+    said = [p.message for p in plan.warnings if p.code == "LC3030"]
+    expected = f"the inventory counts 16 nvidia-h100, this machine has {told}: "
+    assert [message.startswith(expected) for message in said] == ([True] if told else [])
+
+
+def test_a_machine_is_one_whatever_the_inventory_counts(tmp_path: Path) -> None:
+    item = "inventory: [{accelerator: cpu-x86, nodes: 4, pricePerDeviceHour: 1}]"
+    text = fleet_text("- {name: a, accelerator: cpu-x86}", uri="./tiny", spec=item)
+    plan = plan_text(text, simulate=None, observed=tiny(tmp_path))
+    assert [p.code for p in plan.warnings] == ["LC3030"]
+    assert plan.summary.price_per_hour == 1
+    plan = plan_text(text.replace("nodes: 4, ", ""), simulate=None, observed=tiny(tmp_path))
+    assert plan.warnings == ()
+
+
 def test_the_inventorys_price_beats_the_profiles() -> None:
     item = "inventory: [{accelerator: nvidia-h100, devicesPerNode: 8, pricePerDeviceHour: 2}]"
     variant = "{name: v, accelerator: nvidia-h100, replicas: 2, parallelism: {tensor: 2}}"

@@ -134,16 +134,13 @@ def _announce(planned: Plan, changes: Sequence[Change], *, yes: bool) -> None:
 
     Where nobody can, a restart goes on and a removal is refused, as `delete` is.
     """
+    import sys
+
     from llmd_ctl.cli import output as door
-    from llmd_ctl.cli.plan_view import summary_line
+    from llmd_ctl.cli.plan_view import preview_view, summary_line
     from llmd_ctl.errors import Interrupted, UsageError
 
-    if planned.simulate is not None:
-        door.note(f"Engines are SIMULATED at {planned.simulate.speed:g} × the planned speed.")
-    for change in changes:
-        what = "/".join(part for part in (change.model, change.variant) if part) or "fleet"
-        effect = f" ({change.effect})" if change.effect else ""
-        door.note(f"{change.kind} {what}{effect}: {'; '.join(change.reasons)}")
+    door.show(preview_view(planned, changes), sys.stderr)
     door.note(summary_line(planned))
     if yes:
         return

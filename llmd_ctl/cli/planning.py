@@ -245,11 +245,10 @@ def _readable(read: Callable[[], T | None]) -> _Found[T]:
 
 
 def _warn_unreadable(message: str) -> None:
-    from llmd_ctl.cli import output
-    from llmd_ctl.errors import render_problem
+    from llmd_ctl.cli.problems import tell
 
     hint = "What is shown leaves out what it said. Apply keeps it under another name and goes on."
-    output.note(render_problem(Problem("LC4002", message, hint=hint, severity="warning")))
+    tell([Problem("LC4002", message, hint=hint, severity="warning")])
 
 
 def _running(observed: Observed | None) -> frozenset[str]:

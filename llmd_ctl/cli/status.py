@@ -94,7 +94,7 @@ def _watch(names: list[str], form: Format, *, alone: bool) -> None:
 def _write(found: list[FleetStatus], form: Format, *, alone: bool) -> None:
     from llmd_ctl.cli import output as door
     from llmd_ctl.cli.document import schema_name
-    from llmd_ctl.errors import render_problem
+    from llmd_ctl.cli.problems import tell
 
     if form is not Format.text:
         documents = [one.to_json() for one in found]
@@ -103,8 +103,7 @@ def _write(found: list[FleetStatus], form: Format, *, alone: bool) -> None:
         return
     for one in found:
         door.show(status_view(one))
-        for problem in one.problems:
-            door.note(render_problem(problem))
+        tell(one.problems)
     if not found:
         door.note("No fleet is applied on this machine.")
 

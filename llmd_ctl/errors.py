@@ -258,7 +258,7 @@ def _folded(
     if width is None or _cells(lead + text) <= width:
         return [lead + text]
     below = " " * len(lead) if indent is None else indent
-    first, *rest = split(text)
+    first, *rest = split(text) or [text]
     lines = [lead + first]
     for word in rest:
         if _cells(lines[-1]) + 1 + _cells(word) > width:

@@ -115,17 +115,15 @@ def run(planned: Plan, *, wait: bool = True, limit_seconds: float | None = None)
 
 def _show_commands(planned: Plan, changes: Sequence[Change]) -> None:
     """A plan file says itself what is run: nothing of it starts unseen."""
-    import shlex
-
     from llmd_ctl.cli import output as door
+    from llmd_ctl.cli.plan_view import command_line
     from llmd_ctl.errors import printable
 
     touched = {(change.model, change.variant) for change in changes}
     for model in planned.models:
         for variant in model.variants:
             if variant.managed and (model.name, variant.name) in touched:
-                words = [*(f"{name}={value}" for name, value in variant.env.items())]
-                line = printable(shlex.join([*words, *variant.command]), LONGEST_COMMAND)
+                line = printable(command_line(variant), LONGEST_COMMAND)
                 door.note(f"{model.name}/{variant.name} runs: {line}")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llmd_ctl.errors import SpecInvalid
-from llmd_ctl.plan import Plan, PlannedModel, PlannedVariant
+from llmd_ctl.plan import CONFIG, HOST, PORT, PYTHON, Plan, PlannedModel, PlannedVariant
 from llmd_ctl.plan.check import unusable
 from llmd_ctl.plan.fit import bytes_left, taken_share
 from llmd_ctl.plan.units import counted
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from llmd_ctl.cli.table import Hanging, Sheet
 
 UNKNOWN = "-"
+OPEN = {HOST: "127.0.0.1", PORT: "PORT", PYTHON: "python", CONFIG: "engine.json"}
 SIGNS = {"add": "+", "remove": "-", "change": "~", "scale": "~", "start": "▸"}
 
 
@@ -169,9 +170,16 @@ def _details(
             over = f", over {', '.join(setting.overruled)}" if setting.overruled else ""
             yield _labelled("set", f"{flag} = {setting.value}  (by {setting.set_by}{over})")
         if variant.command:
-            import shlex
+            yield _labelled("runs", command_line(variant))
 
-            yield _labelled("runs", shlex.join(variant.command))
+
+def command_line(variant: PlannedVariant) -> str:
+    """Its environment and command as they would be typed; what is given at its start is named."""
+    import shlex
+
+    words = [OPEN.get(word, word) for word in variant.command]
+    line = shlex.join([*(f"{name}={value}" for name, value in variant.env.items()), *words])
+    return f"{line}  (PORT is chosen when it starts)" if PORT in variant.command else line
 
 
 def _labelled(label: str, text: str, style: str = "dim") -> Hanging:

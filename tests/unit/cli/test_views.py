@@ -14,6 +14,7 @@ from llmd_ctl.cli.apply import served_line
 from llmd_ctl.cli.demo.metrics import retried
 from llmd_ctl.cli.demo.view import conclusion, summary_view, trace_view
 from llmd_ctl.cli.plan_view import (
+    command_line,
     fit_line,
     plan_document,
     plan_from_document,
@@ -22,6 +23,8 @@ from llmd_ctl.cli.plan_view import (
     summary_line,
 )
 from llmd_ctl.plan import (
+    HOST,
+    PORT,
     Capacity,
     Fit,
     Parallel,
@@ -162,6 +165,15 @@ def test_explain_tells_every_setting_and_who_set_it() -> None:
     assert "--max-num-seqs = 256  (profile, over engine default)" in shown
     assert "a term of the arithmetic" in shown
     assert "vllm serve x" in shown
+
+
+def test_a_command_is_shown_without_placeholders() -> None:
+    command = ("vllm", "serve", "a b", "--host", HOST, "--port", PORT)
+    line = command_line(replace(VARIANT, command=command, env={"A": "1"}))
+    said = "A=1 vllm serve 'a b' --host 127.0.0.1 --port PORT  (PORT is chosen when it starts)"
+    assert line == said
+    shown = drawn(plan_view(plan_of(replace(VARIANT, command=command)), explain=True))
+    assert "{" not in shown
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])

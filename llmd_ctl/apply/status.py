@@ -21,6 +21,7 @@ from llmd_ctl.render import external_name
 from llmd_ctl.router.answer import EndpointHealth, RetryBudget, RouterStatus
 
 Json = dict[str, Any]
+REPLACED = "LC2035"  # the warning of a plan that numbers rest on a profile under another's name
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,7 @@ def fleet_status(folder: StateFolder, machine: Machine) -> FleetStatus | None:
     certificates = answer.certificates if answer else ()
     problems += [Problem("LC4010", text, severity="warning") for text in certificates]
     plan = desired_plan(desired)
+    problems += [problem for problem in plan.warnings if problem.code == REPLACED] if plan else []
     look = _Look(machine, observed, answer)
     revision = desired.revision if desired else 0
     return FleetStatus(

@@ -213,6 +213,14 @@ def test_a_simulated_engine_behind_an_address_is_called_simulated(
     assert {v["name"]: v["simulated"] for v in variants} == {"a": False, "old": simulated}
 
 
+def test_status_says_that_a_profile_takes_the_place_of_a_built_in_one() -> None:
+    world = World()
+    told = Problem("LC2035", "the AcceleratorProfile a of b", hint="h", severity="warning")
+    other = Problem("LC3021", "a version", hint="h", severity="warning")
+    apply(world, replace(ONE, warnings=(told, other)))
+    assert status(world).problems == (told,)
+
+
 def test_without_waiting_what_is_planned_to_be_simulated_is_called_so() -> None:
     two = plan(model("chat", variant("a"), real_variant("b")))
     assert apply(World(), two, wait=False).simulated == ("chat/a",)

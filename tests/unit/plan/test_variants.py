@@ -86,6 +86,29 @@ def test_a_profile_that_extends_one_that_is_here_is_here() -> None:
     assert problems_of(text, simulate=None, profiles=[mine])[0].code == "LC3014"
 
 
+@pytest.mark.parametrize("name", ["nvidia-h100", "nvidia-l4"])
+def test_a_profile_that_takes_the_place_of_a_built_in_one_is_named(name: str) -> None:
+    mine = (
+        "apiVersion: fleet.llmd-ctl.dev/v1alpha1\nkind: AcceleratorProfile\n"
+        f"metadata: {{name: {name}}}\nextends: nvidia-h100\nspec: {{description: mine}}\n"
+    )
+    (warning,) = plan_text(fleet_text(f"- {H100}"), profiles=[mine]).warnings
+    assert warning.code == "LC2035"
+    assert warning.message.startswith(f"the AcceleratorProfile {name} of /")
+    assert warning.message.endswith("profile-0.yaml takes the place of the built-in one")
+    other = mine.replace(f"name: {name}", "name: mine")
+    assert plan_text(fleet_text(f"- {H100}"), profiles=[other]).warnings == ()
+
+
+def test_an_engine_profile_of_a_built_in_name_is_named_once() -> None:
+    mine = (
+        "apiVersion: fleet.llmd-ctl.dev/v1alpha1\nkind: EngineProfile\n"
+        "metadata: {name: vllm}\nextends: vllm\nspec: {version: 0.32.0}\n"
+    )
+    plan = plan_text(fleet_text(f"- {H100}"), profiles=[mine])
+    assert [w.code for w in plan.warnings] == ["LC2035"]
+
+
 def test_a_variant_without_replicas_needs_no_device_here() -> None:
     text = fleet_text("- {name: v, accelerator: nvidia-h100, replicas: 0}")
     plan = plan_text(text, simulate=None)

@@ -20,6 +20,7 @@ from llmd_ctl.spec.fleet import EngineRef
 
 ENGINE_DEFAULT = "engine default"
 PLAN = "plan"
+SPLITS = {"tensor", "pipeline", "expert"}  # what an engine without such a flag cannot do
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,9 @@ class Settings:
     def field(self, role: str, value: Scalar | None, set_by: str, path: Path) -> None:
         """Take a field of the fleet file that a flag stands for, such as maxModelLen."""
         flag = self.engine.spec.roles.get(role)
+        if flag is None and role in SPLITS and value not in (None, 1, False):
+            message = f"{self.engine.name} cannot split a replica, so {role} is 1"
+            self._report.add("LC3011", message, path, allowed=("1",))
         if value is None or flag is None:
             return
         known = self.engine.spec.flags.get(flag)

@@ -192,6 +192,20 @@ def test_an_illegal_split_is_refused_with_the_legal_ones_wherever_it_is_said(sai
     assert problem.place.text[problem.place.column - 1] in "3-"
 
 
+@pytest.mark.parametrize("split", ["tensor", "pipeline", "expert"])
+def test_a_split_that_the_engine_has_no_flag_for_is_refused_and_not_left_out(
+    split: str, tmp_path: Path
+) -> None:
+    variant = "{accelerator: cpu-x86, engine: {name: llamacpp}, parallelism: {%s: %d}}"
+    text = fleet_text(f"- {variant % (split, 2)}", uri="./tiny")
+    (problem,) = problems_of(text, simulate=None, observed=tiny(tmp_path))
+    assert (problem.code, problem.allowed) == ("LC3011", ("1",))
+    assert problem.place is not None
+    assert problem.place.path.endswith(f"parallelism.{split}")
+    one = fleet_text(f"- {variant % (split, 1)}", uri="./tiny")
+    assert plan_text(one, simulate=None, observed=tiny(tmp_path))
+
+
 def test_a_split_over_more_devices_than_a_machine_has_is_refused() -> None:
     problem = refused("{name: v, accelerator: nvidia-h100, parallelism: {tensor: 16}}")
     assert (problem.code, problem.allowed) == ("LC3011", ("1", "2", "4", "8"))

@@ -79,7 +79,8 @@ def _legend(plan: Plan) -> Iterator[RenderableType]:
         return
     yield Text(
         f"Tokens/s: prompt and answer, of all replicas, for requests of {' or '.join(loads)} "
-        "tokens. TTFT: on an idle replica. ITL: with so many requests at once.",
+        "tokens. TTFT: to the first token, on an idle replica. ITL: between tokens, with so many "
+        "requests at once.",
         style="dim",
     )
     yield Text(

@@ -104,7 +104,7 @@ def test_the_columns_are_explained_and_each_row_says_how_far_to_trust_its_speeds
     for words in (
         "Tokens/s: prompt and answer, of all replicas, for requests of 1,024 + 256 tokens.",
         "Fit: share of the memory budget that is taken before any KV cache.",
-        "ITL: with so many requests at once", "high is measured",
+        "ITL: between tokens, with so many requests at once", "high is measured",
     ):  # fmt: skip
         assert words in said
     assert "Tokens/s:" not in drawn(plan_view(plan_of(UNKNOWN)))

@@ -41,8 +41,8 @@ def delete(
         door.document({**head, "existed": result.existed, "stopped": stopped}, output)
     elif result.existed:
         many = len(result.stopped)
-        stopped = "1 process was" if many == 1 else f"{many} processes were"
-        door.data(f"Fleet {name} is deleted; {stopped} stopped.")
+        were = "1 process was" if many == 1 else f"{many} processes were"
+        door.data(f"Fleet {name} is deleted; {were} stopped.")
     else:
         door.data(f"Fleet {name} does not run; there is nothing to delete.")
     return 0

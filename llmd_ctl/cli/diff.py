@@ -18,11 +18,11 @@ def diff(file: Source, *, simulate: Simulate = None, output: Output = Format.tex
         door.show(preview_view(found.plan, found.shown))
     else:
         listed = [change.to_json() for change in found.changes]
-        simulate = found.plan.simulate
+        planned = found.plan.simulate
         head = {
             "schema": schema_name("diff"),
             "fleet": found.plan.fleet,
-            "simulate": {"speed": simulate.speed} if simulate is not None else None,
+            "simulate": {"speed": planned.speed} if planned is not None else None,
         }
         door.document({**head, "changes": listed}, output)
     return 1 if found.changes else 0

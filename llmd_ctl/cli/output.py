@@ -122,7 +122,7 @@ def show(items: Iterable[RenderableType], stream: TextIO | None = None) -> None:
 
 
 def prose_width() -> int:
-    """Where words on stderr are wrapped: at the terminal's width, and at the usual one elsewhere."""
+    """Where words on stderr are wrapped: at the terminal's width, elsewhere at the usual one."""
     return make_console(sys.stderr).width if is_terminal() else USUAL_WIDTH
 
 

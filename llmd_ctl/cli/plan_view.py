@@ -78,9 +78,8 @@ def _legend(plan: Plan) -> Iterator[RenderableType]:
     if not loads:
         return
     yield Text(
-        f"Tokens/s: prompt and answer, of all replicas, for requests of {' or '.join(loads)} "
-        "tokens. TTFT: to the first token, on an idle replica. ITL: between tokens, with so many "
-        "requests at once.",
+        f"Tokens/s: prompts and answers of all replicas, for requests of {' or '.join(loads)} "
+        "tokens. TTFT: on an idle replica. ITL: between tokens, so many requests at once.",
         style="dim",
     )
     yield Text(

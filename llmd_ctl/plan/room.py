@@ -21,7 +21,7 @@ def is_tight(sized: Sized) -> bool:
 
 def little_room(sized: Sized) -> str:
     """Say how much is taken, and what that leaves."""
-    requests = counted(sized.fit.concurrency, "request")
+    requests = counted(round(sized.fit.concurrency, 1), "request")
     return (
         f"little room: {taken_share(sized.fit):.0%} of the memory budget is taken before any KV "
         f"cache; {requests} of full length at once"

@@ -34,5 +34,4 @@ def dollars(amount: float) -> str:
 
 def counted(number: float, what: str) -> str:
     """So many of something."""
-    shown = f"{number:g}" if isinstance(number, float) else str(number)
-    return f"{shown} {what}{'' if number == 1 else 's'}"
+    return f"{number:.9g} {what}{'' if number == 1 else 's'}"

@@ -214,7 +214,10 @@ class VariantPlanner:
             apis=offered(self.scene, ready, title),
             price_per_hour=None if price is None else price * variant.replicas,
             reasons=(
-                *self._why(ready, sized, capacity), *self._room(ready, sized), price_from, *notes,
+                *self._why(ready, sized, capacity),
+                *self._room(ready, sized),
+                price_from,
+                *notes,
             ),
             ruled_out=sized.ruled_out,
         )
@@ -268,7 +271,7 @@ class VariantPlanner:
         facts, capacity, vendor = None, None, "unknown"
         if known is None:
             why = quiet.errors[0].message if quiet.errors else "nothing is known of it"
-            left_out = ", nor by its maxModelLen" if length is not None else ""
+            left_out = ", and so not by its maxModelLen" if length is not None else ""
             title = f"{self.model.name}/{variant.name}"
             message = f"{title} is routed to without facts{left_out}: {why}"
             self.scene.report.warn("LC3022", message, (*path, "accelerator"))

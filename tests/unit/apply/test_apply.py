@@ -205,7 +205,9 @@ def test_a_simulated_engine_behind_an_address_is_called_simulated(
     done = apply_plan(whole, world.folder(machine), machine, PYTHON, lambda _event: None)
     assert done.simulated == (("chat/old",) if simulated else ())
     seen = EndpointStatus("chat-old", "ready", 0, simulated=simulated)
-    answer = RouterStatus(True, None, {"chat": PoolStatus("chat", "x", {"chat-old": seen})})
+    answer = RouterStatus(
+        ready=True, config_error=None, pools={"chat": PoolStatus("chat", "x", {"chat-old": seen})}
+    )
     monkeypatch.setattr(machine.network, "router_status", lambda _url: answer)
     found = fleet_status(world.folder(machine), machine)
     assert found is not None

@@ -136,7 +136,7 @@ def test_an_error_is_wrapped_at_the_usual_width_and_the_line_of_the_file_is_not(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
-    line = f"    variants: [{{name: h100, accelerator: nvidia-h10}}]  # {'x' * 40}"
+    line = f"    variants: [{{name: h100, accelerator: nvidia-h10}}]  # {'x' * 30}"
     text = FLEET.replace("    variants: [{name: h100, accelerator: nvidia-h100}]", line)
     (tmp_path / "fleet.yaml").write_text(text)
     assert run(["plan", "fleet.yaml", "--simulate"]) == 65

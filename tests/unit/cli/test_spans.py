@@ -111,10 +111,14 @@ def test_of_the_requests_that_survived_one_that_was_under_way_is_shown(
 ) -> None:
     traces = {}
     lines = []
-    for number, cause in enumerate(("endpoint_unreachable", "endpoint_lost", "endpoint_unreachable")):
+    gone = "endpoint_unreachable"
+    for number, cause in enumerate((gone, "endpoint_lost", gone)):
         request = f"load-{number}"
         trace = trace_context(request).split("-")[1]
-        failed = Span(trace, "a", "", "attempt", "router", "client", 0, 1, True, {"error.type": cause})
+        failed = Span(
+            trace, "a", "", "attempt", "router", "client", 0, 1, failed=True,
+            attributes={"error.type": cause},
+        )  # fmt: skip
         good = replace(failed, span_id="b", failed=False, attributes={})
         traces[trace] = [failed, good]
         lines.append({"requestId": request, "ended": "done"})

@@ -102,9 +102,9 @@ def test_the_columns_are_explained_and_each_row_says_how_far_to_trust_its_speeds
     assert " medium " in next(line for line in lines if " h100 " in line)
     said = " ".join(shown.split())
     for words in (
-        "Tokens/s: prompt and answer, of all replicas, for requests of 1,024 + 256 tokens.",
+        "Tokens/s: prompts and answers of all replicas, for requests of 1,024 + 256 tokens.",
         "Fit: share of the memory budget that is taken before any KV cache.",
-        "ITL: between tokens, with so many requests at once", "high is measured",
+        "ITL: between tokens, so many requests at once", "high is measured",
     ):  # fmt: skip
         assert words in said
     assert "Tokens/s:" not in drawn(plan_view(plan_of(UNKNOWN)))
@@ -162,7 +162,7 @@ def test_a_revision_says_whom_it_serves_and_whom_nobody_does() -> None:
 
 def test_explain_tells_every_setting_and_who_set_it() -> None:
     shown = drawn(plan_view(plan_of(VARIANT), explain=True))
-    assert "--max-num-seqs = 256  (profile, over engine default)" in shown
+    assert "--max-num-seqs = 256  (by profile, over engine default)" in shown
     assert "a term of the arithmetic" in shown
     assert "vllm serve x" in shown
 

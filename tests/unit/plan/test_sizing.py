@@ -125,13 +125,14 @@ def test_unsaid_it_is_the_smallest_that_fits(
     assert tried == [f"tensor {1 << n}" for n in range(tensor.bit_length() - 1)]
 
 
-TIGHT = "{name: v, accelerator: nvidia-l4, replicas: 2}"
+SHARE = "engineArgs: {gpuMemoryUtilization: 0.88}"
+TIGHT = f"{{name: v, accelerator: nvidia-l4, replicas: 2, {SHARE}}}"
 
 
 def test_a_size_with_little_room_says_so_and_what_the_next_one_gives() -> None:
     chosen = planned(TIGHT, model="maxModelLen: 8192", uri=QWEN)
     asked = planned(
-        TIGHT.replace("}", ", parallelism: {tensor: 8}}"), model="maxModelLen: 8192", uri=QWEN
+        f"{TIGHT[:-1]}, parallelism: {{tensor: 8}}}}", model="maxModelLen: 8192", uri=QWEN
     )
     assert chosen.fit is not None
     assert asked.fit is not None
@@ -140,7 +141,7 @@ def test_a_size_with_little_room_says_so_and_what_the_next_one_gives() -> None:
     assert taken_share(chosen.fit) >= 0.9
     assert (
         f"little room: {taken_share(chosen.fit):.0%} of the memory budget is taken before any KV "
-        f"cache; {counted(chosen.fit.concurrency, 'request')} of full length at once"
+        f"cache; {counted(round(chosen.fit.concurrency, 1), 'request')} of full length at once"
     ) in chosen.reasons
     assert (
         f"parallelism: {{tensor: 8}} would fit at {taken_share(asked.fit):.0%} and carry "
@@ -150,7 +151,7 @@ def test_a_size_with_little_room_says_so_and_what_the_next_one_gives() -> None:
 
 
 def test_little_room_is_no_news_to_who_said_the_size_and_has_no_way_out_on_the_largest() -> None:
-    said = TIGHT.replace("}", ", parallelism: {tensor: 4}}")
+    said = f"{TIGHT[:-1]}, parallelism: {{tensor: 4}}}}"
     model = "maxModelLen: 8192"
     assert "little room" not in " ".join(planned(said, model=model, uri=QWEN).reasons)
     four = "inventory: [{accelerator: nvidia-l4, nodes: 2, devicesPerNode: 4}]"

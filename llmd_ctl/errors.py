@@ -19,7 +19,7 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -32,6 +32,10 @@ ALLOWED_SHOWN = 16
 TEXT_SHOWN = 200
 LINE_SHOWN = 96
 NUMBER = re.compile(r"[-+]?[0-9][0-9_,]*(\.[0-9]*)?([eE][-+]?[0-9]+)?")
+# What is never broken: `commands`, "names", {maps}, and whatever else has no space in it.
+WORDS = re.compile(r'(?:`[^`]*`|"[^"]*"|\{[^{}]*\}|\S)+')
+PARTS = re.compile(r"(?<=[;|]) ")  # values are broken only where they were joined
+ITEMS = re.compile(r"(?<=,) ")
 NEAR = 0.7  # below it, words that share only some letters are offered for each other
 
 
@@ -221,20 +225,52 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     return best if best != word else None
 
 
-def render_problem(problem: Problem, source_text: str | None = None) -> str:
-    """Write a problem for a person. The line shown is the place's own, else that of the source."""
-    out = [f"{problem.severity}[{problem.code}]: {printable(problem.message)}"]
+def render_problem(
+    problem: Problem, source_text: str | None = None, *, width: int | None = None
+) -> str:
+    """Write a problem for a person. The line shown is the place's own, else that of the source.
+
+    Words are wrapped at `width`; what is to be copied, and the line of the file, stay whole.
+    """
+    head = f"{problem.severity}[{problem.code}]: "
+    out = _folded(head, printable(problem.message), WORDS.findall, width, "  ")
     if problem.place is not None:
         out += _excerpt(problem.place, source_text)
     if problem.found is not None:
-        out.append(f"  found: {printable(problem.found)}")
+        out += _folded("  found: ", printable(problem.found), PARTS.split, width)
     if problem.allowed:
-        out.append(f"  allowed: {_listing(problem.allowed)}")
+        out += _folded("  allowed: ", _listing(problem.allowed), ITEMS.split, width)
     if problem.suggestion is not None:
         out.append(f"  did you mean: {problem.suggestion}")
     if problem.remedy:
-        out.append(f"  hint: {printable(problem.remedy)}")
+        out += _folded("  hint: ", printable(problem.remedy), WORDS.findall, width)
     return "\n".join(out)
+
+
+def _folded(
+    lead: str,
+    text: str,
+    split: Callable[[str], list[str]],
+    width: int | None,
+    indent: str | None = None,
+) -> list[str]:
+    """Return lines of whole words; those after the first begin under it, or at `indent`."""
+    if width is None or _cells(lead + text) <= width:
+        return [lead + text]
+    below = " " * len(lead) if indent is None else indent
+    first, *rest = split(text) or [text]
+    lines = [lead + first]
+    for word in rest:
+        if _cells(lines[-1]) + 1 + _cells(word) > width:
+            lines.append(below + word)
+        else:
+            lines[-1] += f" {word}"
+    return lines
+
+
+def _cells(text: str) -> int:
+    """The columns that a text takes."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def printable(text: str, limit: int = TEXT_SHOWN * 4) -> str:

@@ -2,6 +2,7 @@
 
 - `apply.py`, `delete.py`, `status.py`, `changes.py`   what the command line calls
 - `supervisor.py`, `failure.py`, `events.py`           follow the controller; say what went wrong
+- `program.py`                                         is each engine's program here?
 - `state.py`, `records.py`, `lock.py`, `address.py`    the state folder, its locks and ports
 - `machine.py`                                         the ports to the machine (protocols)
 - `real.py`                                            the real ones, together

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from llmd_ctl.apply.changes import Change, compare
 from llmd_ctl.apply.events import (
+    ApplyEvent,
     DocumentSetAside,
     EndpointAnswered,
     EndpointSilent,
@@ -23,6 +24,7 @@ from llmd_ctl.apply.failure import Baseline, failed_parts, interrupted, timed_ou
 from llmd_ctl.apply.lock import COMMAND_LOCK, hold
 from llmd_ctl.apply.machine import Machine
 from llmd_ctl.apply.patience import Patience
+from llmd_ctl.apply.program import missing_programs
 from llmd_ctl.apply.records import Desired, Observed
 from llmd_ctl.apply.state import StateFolder, Unreadable
 from llmd_ctl.apply.supervisor import POLL_SECONDS, Supervisor
@@ -42,13 +44,18 @@ ASKED_API = "completions"
 
 @dataclass(frozen=True)
 class ApplyResult:
-    """What was reached. URLs are None when nobody waited."""
+    """What was reached. URLs are None when nobody waited.
+
+    `simulated`: the variants (MODEL/VARIANT) with simulated engines, as planned or as their
+    endpoints said when they were asked.
+    """
 
     revision: int
     changes: tuple[Change, ...]
     waited: bool
     url: str | None
     admin_url: str | None
+    simulated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,32 +82,60 @@ def apply_plan(
 ) -> ApplyResult:
     """Apply a plan. Raises Locked, ApplyFailed or Interrupted, which say how things stand."""
     _refuse_shared_devices(plan)
+    said: set[str] = set()
+
+    def hear(event: ApplyEvent) -> None:
+        if isinstance(event, EndpointAnswered) and event.simulated:
+            said.add(event.endpoint)
+        listen(event)
+
     folder.prepare()
     with hold(folder, COMMAND_LOCK, machine, "apply"):
-        supervisor = Supervisor(folder, machine, python, listen)
-        work = Applying(plan, folder, machine, supervisor, listen, python)
+        supervisor = Supervisor(folder, machine, python, hear)
+        work = Applying(plan, folder, machine, supervisor, hear, python)
         patience: Patience | None = None
         try:
             before = supervisor.observed()
+            _refuse_missing_programs(work, before)
             revision, changes = _desire(work)
             if before is not None and before.converged and before.revision == revision:
                 supervisor.ensure(retry=False)
             else:
                 supervisor.renew()  # something starts: in the environment of this command
             if not wait:
-                return ApplyResult(revision, changes, waited=False, url=None, admin_url=None)
+                return _result(work, revision, changes, said, None)
             limit = _limit(work, before) if timeout_seconds is None else timeout_seconds
             patience = Patience.begin(machine.clock, limit)
             observed = _wait(work, revision, Baseline.of(before), patience)
-            return ApplyResult(
-                revision,
-                changes,
-                waited=True,
-                url=observed.router.url if observed.router else None,
-                admin_url=observed.router.admin_url if observed.router else None,
-            )
+            return _result(work, revision, changes, said, observed)
         except KeyboardInterrupt:
             raise interrupted(folder, plan, patience) from None
+
+
+def _result(
+    work: Applying,
+    revision: int,
+    changes: tuple[Change, ...],
+    said: set[str],
+    observed: Observed | None,
+) -> ApplyResult:
+    """`said`: the endpoints whose answers said that they are simulated."""
+    told = {owner for name, owner in _owners(work).items() if name in said}
+    simulated = [
+        f"{model.name}/{variant.name}"
+        for model in work.plan.models
+        for variant in model.variants
+        if variant.simulated or (model.name, variant.name) in told
+    ]
+    router = observed.router if observed is not None else None
+    return ApplyResult(
+        revision,
+        changes,
+        waited=observed is not None,
+        url=router.url if router else None,
+        admin_url=router.admin_url if router else None,
+        simulated=tuple(simulated),
+    )
 
 
 def _refuse_shared_devices(plan: Plan) -> None:
@@ -108,6 +143,14 @@ def _refuse_shared_devices(plan: Plan) -> None:
     shared = [replace(p, severity="error") for p in plan.warnings if p.code == "LC3023"]
     if shared:
         raise DoesNotFit(shared)
+
+
+def _refuse_missing_programs(work: Applying, before: Observed | None) -> None:
+    """What cannot start is told before anything is changed, and not after failed starts."""
+    layout, processes = work.folder.layout, work.machine.processes
+    found = missing_programs(work.plan, layout, work.python, processes, running=_ready(before))
+    if found:
+        raise DoesNotFit(found)
 
 
 def latest_desired(folder: StateFolder, listen: Listen) -> Desired | None:
@@ -182,7 +225,7 @@ def _prove(work: Applying, observed: Observed, told: dict[str, str], patience: P
         patience.note("router", "has no address")
         return
     patience.answered("router")
-    waiting = dict(_endpoints(work))
+    waiting = {endpoint: model for endpoint, (model, _) in _owners(work).items()}
     clock, network = work.machine.clock, work.machine.network
     key = work.folder.admin_key() or ""
     round_ends = clock.monotonic() + PROBE_SECONDS
@@ -249,16 +292,16 @@ def _hear(patience: Patience, name: str, answer: Answer) -> None:
         patience.note(name, answer.reason)
 
 
-def _endpoints(work: Applying) -> list[tuple[str, str]]:
-    """Endpoint and model, for replicas and for what runs already."""
+def _owners(work: Applying) -> dict[str, tuple[str, str]]:
+    """Model and variant of each endpoint, for replicas and for what runs already."""
     specs = replica_specs(work.plan, work.folder.layout, work.python)
-    external = [
-        (external_name(model, variant), model.name)
+    external = {
+        external_name(model, variant): (model.name, variant.name)
         for model in work.plan.models
         for variant in model.variants
         if variant.endpoint_url is not None
-    ]
-    return [(spec.name, spec.model) for spec in specs] + external
+    }
+    return {spec.name: (spec.model, spec.variant) for spec in specs} | external
 
 
 def _answers_users(model: PlannedModel) -> bool:
@@ -272,9 +315,14 @@ def _answers_users(model: PlannedModel) -> bool:
 
 def _limit(work: Applying, before: Observed | None) -> float:
     """How long everything may take: what isn't up yet starts one after another at worst."""
-    ready = {record.name for record in before.replicas if record.state == "ready"} if before else ()
     specs = replica_specs(work.plan, work.folder.layout, work.python)
-    starting = [spec for spec in specs if spec.name not in ready]
+    starting = [spec for spec in specs if spec.name not in _ready(before)]
     router = (work.plan.resilience.limits.drain_ms or 0) / 1_000  # it may have to start again
     engines = sum(spec.startup_seconds + DRAIN_SECONDS for spec in starting)
     return SLACK_SECONDS + router + engines
+
+
+def _ready(before: Observed | None) -> set[str]:
+    """The replicas that need no start."""
+    records = before.replicas if before is not None else ()
+    return {record.name for record in records if record.state == "ready"}

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from llmd_ctl.apply.wording import Difference, Said, differences, said
 from llmd_ctl.plan import Plan
+from llmd_ctl.plan.units import counted
 from llmd_ctl.render import Layout, ReplicaSpec, replica_specs
 
 Json = dict[str, Any]
@@ -60,7 +61,7 @@ class Change:
         if self.router == "restarts":
             return "restarts the router"
         if self.restarts:
-            return f"restarts {self.restarts}"
+            return f"restarts {counted(self.restarts, 'replica')}"
         return "the router reloads" if self.router == "reloads" else ""
 
     def to_json(self) -> dict[str, Any]:
@@ -84,34 +85,39 @@ def compare(old: Plan | None, new: Plan, running: frozenset[str] | None) -> tupl
             differ = list(differences(before.models[model.name], after.models[model.name]))
             if differ:
                 found.append(_change("change", (model.name, None), said(differ), _told(differ)))
-    for slot, variant in after.variants.items():
+    for slot in after.variants:
         change = _variant_change(slot, before, after) if slot in before.variants else None
         if slot not in before.variants:
-            found.append(_change("add", slot, [Said(_size(variant), "")]))
+            found.append(_change("add", slot, [Said(_size(after.whole[slot]), "")]))
         elif change is not None:
             found.append(change)
         if running is not None:
             found += _missing(slot, before, after, running)
-    for slot, variant in before.variants.items():
+    for slot in before.variants:
         if slot not in after.variants:
             stops = len(before.replicas.get(slot, {}))
-            found.append(Change("remove", *slot, (_size(variant),), stops=stops))
+            found.append(Change("remove", *slot, (_size(before.whole[slot]),), stops=stops))
     return tuple(found)
 
 
 class _Side:
-    """One plan, looked up by names: its documents without what is derived, and its replicas."""
+    """One plan, looked up by names: its documents without what is derived, and its replicas.
+
+    `whole` has the variants with all that is derived of them.
+    """
 
     def __init__(self, plan: Plan | None) -> None:
         self.models: dict[str, Json] = {}
         self.variants: dict[Slot, Json] = {}
+        self.whole: dict[Slot, Json] = {}
         self.replicas: dict[Slot, dict[int, ReplicaSpec]] = {}
         if plan is None:
             return
         for model in plan.to_json()["models"]:
             self.models[model["name"]] = _kept(model)
             for variant in model["variants"]:
-                self.variants[model["name"], variant["name"]] = _kept(variant)
+                slot = (model["name"], variant["name"])
+                self.variants[slot], self.whole[slot] = _kept(variant), variant
         for spec in replica_specs(plan, Layout(plan.fleet, ""), ""):
             self.replicas.setdefault((spec.model, spec.variant), {})[spec.index] = spec
 
@@ -181,13 +187,18 @@ def _missing(slot: Slot, before: _Side, after: _Side, running: frozenset[str]) -
     names = {spec.name for spec in after.replicas.get(slot, {}).values()}
     down = (names & {spec.name for spec in before.replicas.get(slot, {}).values()}) - running
     if down:
-        yield Change("start", *slot, (f"{len(down)} of {len(names)} replicas don't run",))
+        verb = "does" if len(down) == 1 else "do"
+        said = f"{len(down)} of {counted(len(names), 'replica')} {verb} not run"
+        yield Change("start", *slot, (said,))
 
 
 def _size(variant: Json) -> str:
+    """What a variant takes, as the plan's table has it."""
     if variant["endpointUrl"] is not None:
         return f"endpoint {variant['endpointUrl']}"
-    return f"{variant['replicas']} × {variant['accelerator']}"
+    each = f"{variant['devicesPerReplica']} " if variant["devicesPerReplica"] > 1 else ""
+    simulated = ", simulated" if variant["simulated"] else ""
+    return f"{variant['replicas']} × {each}{variant['accelerator']}{simulated}"
 
 
 def _kept(document: Json) -> Json:

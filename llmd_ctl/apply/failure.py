@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llmd_ctl.apply.patience import HOW_TO_CHANGE, Patience
+from llmd_ctl.apply.program import REMEDY
 from llmd_ctl.apply.records import ROUTER_MARK, Observed, ReplicaRecord, RouterRecord
 from llmd_ctl.apply.state import StateFolder, Unreadable
 from llmd_ctl.errors import ApplyFailed, Interrupted, Problem
 from llmd_ctl.plan import Plan
+from llmd_ctl.plan.units import duration
 from llmd_ctl.render import replica_specs
 
 # Failures in a row after which waiting on is no use: about three seconds of trying.
@@ -74,7 +76,7 @@ def timed_out(
         reasons += observed.problems
     return ApplyFailed.of(
         "LC4005",
-        f"revision {revision} does not answer within {patience.limit_seconds:g} s",
+        f"revision {revision} does not answer within {_limit(patience)}",
         found="; ".join(reasons) or None,
         hint=f"{_state(folder, plan, revision, observed)} Apply again to go on waiting; "
         f"{HOW_TO_CHANGE}.",
@@ -87,7 +89,7 @@ def unanswered(folder: StateFolder, revision: int, patience: Patience) -> ApplyF
         Problem(
             "LC4007",
             f"{name} gives no answer through the router: {one.reason}",
-            found=f"{patience.spent(name)}; the limit of this wait is {patience.limit_seconds:g} s",
+            found=f"{patience.spent(name)}; the limit of this wait is {_limit(patience)}",
             hint=f"Revision {revision} runs, but does not serve. Logs are in "
             f"{folder.layout.path('logs')}. Apply again to go on waiting; {HOW_TO_CHANGE}.",
         )
@@ -101,7 +103,7 @@ def interrupted(folder: StateFolder, plan: Plan, patience: Patience | None) -> I
         desired, observed = folder.desired(), folder.observed()
     except Unreadable:
         desired, observed = None, None
-    limit = f" ({patience.limit_seconds:g} s at most; {HOW_TO_CHANGE})" if patience else ""
+    limit = f" ({_limit(patience)} at most; {HOW_TO_CHANGE})" if patience else ""
     if desired is None or desired.plan != plan.to_json():
         return Interrupted.of(
             "LC4008", "interrupted before anything was changed", hint="Apply again when you like."
@@ -113,6 +115,11 @@ def interrupted(folder: StateFolder, plan: Plan, patience: Patience | None) -> I
         hint=f"{_state(folder, plan, desired.revision, observed)} Apply again to go on "
         f"waiting{limit}, or apply another plan, or delete the fleet.",
     )
+
+
+def _limit(patience: Patience) -> str:
+    """The limit of the wait, as `--timeout` takes it."""
+    return duration(round(patience.limit_seconds * 1e6))
 
 
 def _waited_for(revision: int, observed: Observed | None, patience: Patience | None) -> list[str]:
@@ -128,13 +135,20 @@ def _problem(
     folder: StateFolder, name: str, part: ReplicaRecord | RouterRecord, state: str
 ) -> Problem:
     ran = part.trouble not in {"port", "command"}  # else its log is about an earlier time
-    tail = folder.log_tail(name, TAIL_LINES) if ran else []
+    tail = _last_said(folder, name) if ran else []
+    remedy = REMEDY if part.trouble == "command" else f"The log is {folder.layout.log(name)}."
     return Problem(
         "LC4004" if part.trouble in {"port", "conflict"} else "LC4003",
         f"{name} does not start: {part.reason}",
         found=" | ".join(tail) or None,
-        hint=f"{state} The log is {folder.layout.log(name)}.",
+        hint=f"{state} {remedy}",
     )
+
+
+def _last_said(folder: StateFolder, name: str) -> list[str]:
+    """The end of a log, each line once: what failed three times says the same three times."""
+    lines = folder.log_tail(name, TAIL_LINES * CRASH_LOOP)
+    return list(dict.fromkeys(lines[::-1]))[:TAIL_LINES][::-1]
 
 
 def _not_ready(observed: Observed | None, revision: int) -> list[ReplicaRecord]:

@@ -103,6 +103,9 @@ class FilePort(Protocol):
 class ProcessPort(Protocol):
     """Processes. One whose identity does not match is never signalled."""
 
+    def can_start(self, program: str, env: Mapping[str, str]) -> bool:
+        """Whether a program is there, by the caller's PATH; `env` is added to the environment."""
+
     def spawn(self, launch: Launch) -> ProcessId:
         """Start a process in a session of its own; raises CannotSpawn."""
 

@@ -14,7 +14,7 @@ import shlex
 import shutil
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from llmd_ctl.apply.listen import PROC, listening, socket_inodes
@@ -39,6 +39,10 @@ class RealProcesses:
     def __init__(self) -> None:
         self._children: set[int] = set()
         self._exits: dict[ProcessId, str] = {}
+
+    def can_start(self, program: str, env: Mapping[str, str]) -> bool:
+        """Whether it is an executable file, or the name of one on the PATH."""
+        return shutil.which(program, path={**os.environ, **env}.get("PATH")) is not None
 
     def spawn(self, launch: Launch) -> ProcessId:
         """Start in a session of its own, output appended to the log, no other file inherited.

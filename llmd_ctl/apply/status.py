@@ -21,6 +21,7 @@ from llmd_ctl.render import external_name
 from llmd_ctl.router.answer import EndpointHealth, RetryBudget, RouterStatus
 
 Json = dict[str, Any]
+REPLACED = "LC2035"  # the warning of a plan that numbers rest on a profile under another's name
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,10 @@ class ReplicaStatus:
 
 @dataclass(frozen=True)
 class VariantStatus:
-    """One variant. `ready` counts what both the controller and the router call ready."""
+    """One variant. `ready` counts what both the controller and the router call ready.
+
+    `simulated`: as planned, or as the answers of an endpoint said to the router.
+    """
 
     name: str
     accelerator: str
@@ -161,6 +165,7 @@ def fleet_status(folder: StateFolder, machine: Machine) -> FleetStatus | None:
     certificates = answer.certificates if answer else ()
     problems += [Problem("LC4010", text, severity="warning") for text in certificates]
     plan = desired_plan(desired)
+    problems += [problem for problem in plan.warnings if problem.code == REPLACED] if plan else []
     look = _Look(machine, observed, answer)
     revision = desired.revision if desired else 0
     return FleetStatus(
@@ -249,13 +254,16 @@ class _Look:
             for record in records
             if (record.model, record.variant) == (model.name, variant.name)
         )
+        if external:
+            replicas = (self._external(model, variant),)
+        seen = [self._answer.endpoint(model.name, one.name) for one in replicas if self._answer]
         return VariantStatus(
             name=variant.name,
             accelerator=variant.accelerator,
             engine=variant.engine,
-            simulated=variant.simulated,
+            simulated=variant.simulated or any(one.simulated for one in seen if one),
             desired=1 if external else variant.replicas,
-            replicas=(self._external(model, variant),) if external else replicas,
+            replicas=replicas,
         )
 
     def _replica(self, record: ReplicaRecord) -> ReplicaStatus:

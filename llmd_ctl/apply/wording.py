@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
+from llmd_ctl.plan.units import duration
+
 COMMAND, FACTS, SETTINGS = "command", "facts", "settings"
 PRICE = f"{FACTS}.pricePerHour"
 NOTHING = "nothing"
@@ -36,11 +38,9 @@ NO_KEYS = {
     "vendor": "vendor (by its profile)",
     "startupSeconds": "seconds to start (by its profile)",
 }
-SCALES = {
-    "Us": (("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1)),
-    "Ms": (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)),
-    "Bytes": (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10), ("", 1)),
-}
+MICROSECONDS = {"Us": 1, "Ms": 1_000}  # in one of the unit
+SIZES = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10), ("", 1))
+UNITS = (*MICROSECONDS, "Bytes")
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def said(found: Sequence[Difference]) -> list[Said]:
             out += [Said(text) for text in _words(one.old or [], one.new or [])]
         else:
             out.append(_said(one))
-    return [*out, Said(f"computed: {', '.join(computed)}")] if computed else out
+    return [*out, Said(f"what is computed of it: {', '.join(computed)}")] if computed else out
 
 
 def _said(one: Difference) -> Said:
@@ -107,7 +107,7 @@ def _said(one: Difference) -> Said:
         return Said(f"engine flag {flag}: {_setting(one.old)} → {_setting(one.new)}")
     if one.path in NO_KEYS:
         return Said(f"{NO_KEYS[one.path]}: {_shown(one.old)} → {_shown(one.new)}")
-    unit = next((suffix for suffix in SCALES if one.path.endswith(suffix)), None)
+    unit = next((suffix for suffix in UNITS if one.path.endswith(suffix)), None)
     rest = one.path.removeprefix(one.part)
     key = (KEYS.get(one.part, one.part) + rest).removesuffix(unit or "")
     text = f"{key}: {_shown(one.old, unit)} → {_shown(one.new, unit)}"
@@ -132,10 +132,10 @@ def _setting(setting: Mapping[str, Any] | None) -> str:
 
 
 def _shown(value: Any, unit: str | None = None) -> str:
+    if unit in MICROSECONDS and isinstance(value, int):
+        return duration(value * MICROSECONDS[unit])
     if unit is not None and isinstance(value, int):
-        name, scale = next(
-            (n, s) for n, s in SCALES[unit] if value % s == 0 and (value or n == "s")
-        )
+        name, scale = next((n, s) for n, s in SIZES if value % s == 0 and (value or not n))
         return f"{value // scale}{name}"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or NOTHING

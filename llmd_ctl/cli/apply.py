@@ -45,10 +45,14 @@ def apply(
     yes: Yes = False,
     output: Output = Format.text,
 ) -> int:
-    """Make a fleet run; wait until it answers through the router."""
+    """Make a fleet run; wait until it answers through the router.
+
+    What serves and would be removed or restarted is asked about on a terminal. Elsewhere restarts
+    go on, and a removal needs --yes.
+    """
     from llmd_ctl.cli import output as door
-    from llmd_ctl.cli.plan_view import changes_view, plan_document
-    from llmd_ctl.cli.planning import is_plan_file, preview
+    from llmd_ctl.cli.plan_view import plan_document, preview_view
+    from llmd_ctl.cli.planning import is_plan_file, missing_here, preview
     from llmd_ctl.cli.problems import tell
     from llmd_ctl.errors import UsageError
 
@@ -57,12 +61,12 @@ def apply(
     limit = _limit_seconds(timeout, waits=wait and not dry_run)
     found = preview(file, simulate)
     planned, changes = found.plan, found.changes
-    tell(planned.warnings)
+    tell([*planned.warnings, *(missing_here(planned) if dry_run else ())])
     if is_plan_file(file):
         _show_commands(planned, changes)
     if dry_run:
         if output is Format.text:
-            door.show(changes_view(found.shown))
+            door.show(preview_view(planned, found.shown))
         else:
             door.document(plan_document(planned, changes), output)
         return PENDING_EXIT if detailed_exitcode and changes else 0
@@ -111,36 +115,42 @@ def run(planned: Plan, *, wait: bool = True, limit_seconds: float | None = None)
 
 def _show_commands(planned: Plan, changes: Sequence[Change]) -> None:
     """A plan file says itself what is run: nothing of it starts unseen."""
-    import shlex
-
     from llmd_ctl.cli import output as door
+    from llmd_ctl.cli.plan_view import command_line
     from llmd_ctl.errors import printable
 
     touched = {(change.model, change.variant) for change in changes}
     for model in planned.models:
         for variant in model.variants:
             if variant.managed and (model.name, variant.name) in touched:
-                words = [*(f"{name}={value}" for name, value in variant.env.items())]
-                line = printable(shlex.join([*words, *variant.command]), LONGEST_COMMAND)
+                line = printable(command_line(variant), LONGEST_COMMAND)
                 door.note(f"{model.name}/{variant.name} runs: {line}")
 
 
 def _announce(planned: Plan, changes: Sequence[Change], *, yes: bool) -> None:
-    """Show what changes; ask before something that serves is taken away, if somebody can answer."""
-    from llmd_ctl.cli import output as door
-    from llmd_ctl.cli.plan_view import summary_line
-    from llmd_ctl.errors import Interrupted
+    """Show what changes; ask before something that serves is taken away, if somebody can answer.
 
-    if planned.simulate is not None:
-        door.note(f"Engines are SIMULATED at {planned.simulate.speed:g} × the planned speed.")
-    for change in changes:
-        what = "/".join(part for part in (change.model, change.variant) if part) or "fleet"
-        effect = f" ({change.effect})" if change.effect else ""
-        door.note(f"{change.kind} {what}{effect}: {'; '.join(change.reasons)}")
+    Where nobody can, a restart goes on and a removal is refused, as `delete` is.
+    """
+    import sys
+
+    from llmd_ctl.cli import output as door
+    from llmd_ctl.cli.plan_view import preview_view, summary_line
+    from llmd_ctl.errors import Interrupted, UsageError
+
+    door.show(preview_view(planned, changes), sys.stderr)
     door.note(summary_line(planned))
-    takes_away = any(change.takes_away for change in changes)
-    if takes_away and not yes and door.can_ask() and not door.ask("Go on?"):
-        raise Interrupted.of("LC6005", "nothing was changed", hint="")
+    if yes:
+        return
+    gone = [f"{change.model}/{change.variant}" for change in changes if change.kind == "remove"]
+    if door.can_ask():
+        takes_away = any(change.takes_away for change in changes)
+        if takes_away and not door.ask("Go on?"):
+            raise Interrupted.of("LC6005", "nothing was changed", hint="")
+    elif gone:
+        hint = "Add --yes; there is no terminal to ask on."
+        message = f"removing {', '.join(gone)} must be confirmed"
+        raise UsageError.of("LC6004", message, hint=hint)
 
 
 def _print(planned: Plan, result: ApplyResult, form: Format) -> None:
@@ -152,7 +162,7 @@ def _print(planned: Plan, result: ApplyResult, form: Format) -> None:
             "schema": schema_name("apply"),
             "fleet": planned.fleet,
             "revision": result.revision,
-            "simulated": planned.simulate is not None,
+            "simulated": bool(result.simulated),
             "waited": result.waited,
             "router": {"url": result.url, "adminUrl": result.admin_url} if result.url else None,
             "changes": [change.to_json() for change in result.changes],
@@ -163,11 +173,14 @@ def _print(planned: Plan, result: ApplyResult, form: Format) -> None:
             f"Revision {result.revision} of {planned.fleet} is desired; nobody waited for it."
         )
     else:
-        door.data(served_line(planned, result.revision, result.url))
+        door.data(served_line(planned, result.revision, result.url, result.simulated))
 
 
-def served_line(planned: Plan, revision: int, url: str) -> str:
-    """Whom a revision serves, and whom nobody serves because all its replicas are 0."""
+def served_line(planned: Plan, revision: int, url: str, simulated: Sequence[str] = ()) -> str:
+    """Whom a revision serves, and whom nobody serves because all its replicas are 0.
+
+    `simulated`: the variants that are.
+    """
     served: list[str] = []
     idle: list[str] = []
     for model in planned.models:
@@ -177,4 +190,7 @@ def served_line(planned: Plan, revision: int, url: str) -> str:
     if not served:
         return f"{head} serves nobody: it has no replicas; its router is at {url}/v1"
     rest = f"; nobody serves {', '.join(idle)} (no replicas)" if idle else ""
+    if simulated:
+        whole = len(simulated) == sum(len(model.variants) for model in planned.models)
+        rest += f"; SIMULATED: {'all of it' if whole else ', '.join(simulated)}"
     return f"{head} serves {', '.join(served)} at {url}/v1{rest}"

@@ -40,7 +40,9 @@ def delete(
         stopped = list(result.stopped)
         door.document({**head, "existed": result.existed, "stopped": stopped}, output)
     elif result.existed:
-        door.data(f"Fleet {name} is deleted; {len(result.stopped)} processes were stopped.")
+        many = len(result.stopped)
+        were = "1 process was" if many == 1 else f"{many} processes were"
+        door.data(f"Fleet {name} is deleted; {were} stopped.")
     else:
         door.data(f"Fleet {name} does not run; there is nothing to delete.")
     return 0

@@ -10,14 +10,19 @@ def diff(file: Source, *, simulate: Simulate = None, output: Output = Format.tex
     """Show what `apply` would change; exit 1 when it would."""
     from llmd_ctl.cli import output as door
     from llmd_ctl.cli.document import schema_name
-    from llmd_ctl.cli.plan_view import changes_view
+    from llmd_ctl.cli.plan_view import preview_view
     from llmd_ctl.cli.planning import preview
 
     found = preview(file, simulate)
     if output is Format.text:
-        door.show(changes_view(found.shown))
+        door.show(preview_view(found.plan, found.shown))
     else:
         listed = [change.to_json() for change in found.changes]
-        head = {"schema": schema_name("diff"), "fleet": found.plan.fleet}
+        planned = found.plan.simulate
+        head = {
+            "schema": schema_name("diff"),
+            "fleet": found.plan.fleet,
+            "simulate": {"speed": planned.speed} if planned is not None else None,
+        }
         door.document({**head, "changes": listed}, output)
     return 1 if found.changes else 0

@@ -16,7 +16,9 @@ Output = Annotated[Format, typer.Option("--output", help="How data is written on
 ReportOutput = Annotated[
     ReportFormat, typer.Option("--output", help="How data is written on stdout.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Do not ask; removals need it without a terminal.")
+]
 Simulate = Annotated[
     str | None,
     typer.Option(

@@ -111,13 +111,19 @@ def _spelled_out(content: Any) -> Any:
     return content
 
 
-def show(items: Iterable[RenderableType]) -> None:
-    """Write tables and text on stdout."""
-    console = make_console(sys.stdout)
-    with _writing(sys.stdout):
+def show(items: Iterable[RenderableType], stream: TextIO | None = None) -> None:
+    """Write tables and text on stdout, or on another of our streams."""
+    out = stream or sys.stdout
+    console = make_console(out)
+    with _writing(out):
         for item in items:
             console.print(item)
-        sys.stdout.flush()
+        out.flush()
+
+
+def prose_width() -> int:
+    """Where words on stderr are wrapped: at the terminal's width, elsewhere at the usual one."""
+    return make_console(sys.stderr).width if is_terminal() else USUAL_WIDTH
 
 
 def make_console(stream: TextIO) -> Console:

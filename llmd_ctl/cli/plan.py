@@ -27,14 +27,14 @@ def plan(
 
     from llmd_ctl.cli import output as door
     from llmd_ctl.cli.plan_view import plan_document, plan_view
-    from llmd_ctl.cli.planning import preview
+    from llmd_ctl.cli.planning import missing_here, preview
     from llmd_ctl.cli.problems import tell
     from llmd_ctl.errors import UsageError
 
     found = preview(file, simulate)
     planned = found.plan
     document = plan_document(planned, found.changes)
-    tell(planned.warnings)
+    tell([*planned.warnings, *missing_here(planned)])
     if out is not None:
         try:
             out.write_text(json.dumps(document, indent=2) + "\n", "utf-8")

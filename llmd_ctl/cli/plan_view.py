@@ -10,16 +10,20 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llmd_ctl.errors import SpecInvalid
-from llmd_ctl.plan import Fit, Plan, PlannedModel, PlannedVariant
+from llmd_ctl.plan import CONFIG, HOST, PORT, PYTHON, Plan, PlannedModel, PlannedVariant
 from llmd_ctl.plan.check import unusable
+from llmd_ctl.plan.fit import bytes_left, taken_share
+from llmd_ctl.plan.units import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.text import Text
 
     from llmd_ctl.apply.changes import Change
     from llmd_ctl.cli.table import Hanging, Sheet
 
 UNKNOWN = "-"
+OPEN = {HOST: "127.0.0.1", PORT: "PORT", PYTHON: "python", CONFIG: "engine.json"}
 SIGNS = {"add": "+", "remove": "-", "change": "~", "scale": "~", "start": "▸"}
 
 
@@ -29,24 +33,61 @@ def plan_view(
     """The whole plan: headline, table, a short line of arithmetic each, idle, changes, sum."""
     from rich.text import Text
 
-    yield Text.assemble(("Fleet ", ""), (plan.fleet, "bold"), _simulated(plan))
+    yield _headline(plan)
     yield plan_table(plan)
+    yield from _legend(plan)
     for model in plan.models:
         for variant in model.variants:
             yield from _details(model, variant, explain=explain)
     for idle in plan.idle:
         price = f", ${idle.price_per_hour:.2f}/h" if idle.price_per_hour is not None else ""
-        text = f"Idle: {idle.idle} of {idle.devices} {idle.accelerator} on {idle.target}{price}"
+        text = f"Idle: {idle.idle} of {idle.devices} {idle.accelerator} of {idle.target}{price}"
         yield Text(text, style="yellow" if idle.idle else "dim")
     if changes is not None:
         yield from changes_view(changes)
     yield Text(summary_line(plan), style="bold")
 
 
-def _simulated(plan: Plan) -> tuple[str, str]:
-    if plan.simulate is None:
-        return ("", "")
-    return (f" - SIMULATED engines at {plan.simulate.speed:g} × the planned speed", "magenta")
+def preview_view(plan: Plan, changes: Sequence[Change]) -> Iterator[RenderableType]:
+    """What applying would do, and whether with simulated engines."""
+    if plan.simulate is not None:
+        yield _headline(plan)
+    yield from changes_view(changes)
+
+
+def _headline(plan: Plan) -> Text:
+    from rich.text import Text
+
+    simulated = ("", "")
+    if plan.simulate is not None:
+        speed = f"{plan.simulate.speed:g} × the planned speed"
+        simulated = (f" - SIMULATED engines at {speed}", "magenta")
+    return Text.assemble("Fleet ", (plan.fleet, "bold"), simulated)
+
+
+def _legend(plan: Plan) -> Iterator[RenderableType]:
+    """What the columns are, in two lines; none where no speed is known."""
+    from rich.text import Text
+
+    variants = [variant for model in plan.models for variant in model.variants]
+    loads = dict.fromkeys(
+        f"{one.capacity.workload.prompt_tokens:,} + {one.capacity.workload.output_tokens:,}"
+        for one in variants
+        if one.capacity is not None
+    )
+    if not loads:
+        return
+    yield Text(
+        f"Tokens/s: prompts and answers of all replicas, for requests of {' or '.join(loads)} "
+        "tokens. TTFT: on an idle replica. ITL: between tokens, so many requests at once.",
+        style="dim",
+    )
+    yield Text(
+        "Fit: share of the memory budget that is taken before any KV cache. "
+        "Confidence of the speeds: high is measured, medium of a like device, low derived.",
+        style="dim",
+    )
+    yield Text()
 
 
 def plan_table(plan: Plan) -> Sheet:
@@ -54,8 +95,8 @@ def plan_table(plan: Plan) -> Sheet:
     from llmd_ctl.cli.table import Column, Sheet
 
     words = [Column("Model"), Column("Variant"), Column("Accelerators", 5), Column("Engine", 6)]
-    leaves = {"Fit": 2, "Tokens/s": 1, "TTFT": 3, "ITL @ batch": 4, "$/h": 1}
-    numbers = [Column(name, least, right=True) for name, least in leaves.items()]
+    leaves = {"Fit": 2, "Tokens/s": 1, "TTFT": 3, "ITL @ batch": 4, "Confidence": 7, "$/h": 1}
+    numbers = [Column(name, least, right=name != "Confidence") for name, least in leaves.items()]
     table = Sheet([*words, *numbers])
     for model in plan.models:
         for variant in model.variants:
@@ -71,6 +112,7 @@ def _row(variant: PlannedVariant) -> tuple[str, ...]:
         engine(variant),
         _fit_share(variant),
         *_speeds(variant),
+        str(variant.facts["confidence"]) if variant.facts is not None else UNKNOWN,
         f"{price:.2f}" if price is not None else "unknown",
     )
 
@@ -105,13 +147,7 @@ def engine(variant: PlannedVariant) -> str:
 
 def _fit_share(variant: PlannedVariant) -> str:
     """The share of the memory budget that is taken before any KV."""
-    fit = variant.fit
-    return UNKNOWN if fit is None else f"{_before_kv(fit) / fit.budget_bytes:.0%}"
-
-
-def _before_kv(fit: Fit) -> int:
-    taken = fit.weight_bytes + fit.reserve_bytes + fit.activation_bytes
-    return taken + fit.window_in_flight_bytes
+    return UNKNOWN if variant.fit is None else f"{taken_share(variant.fit):.0%}"
 
 
 def _details(
@@ -128,15 +164,22 @@ def _details(
     for reason in variant.reasons:
         yield _labelled("why", reason)
     for reason in variant.ruled_out:
-        yield _labelled("not", reason)
+        yield _labelled("ruled out", reason)
     if explain:
         for flag, setting in variant.settings.items():
             over = f", over {', '.join(setting.overruled)}" if setting.overruled else ""
-            yield _labelled("set", f"{flag} = {setting.value}  ({setting.set_by}{over})")
+            yield _labelled("set", f"{flag} = {setting.value}  (by {setting.set_by}{over})")
         if variant.command:
-            import shlex
+            yield _labelled("runs", command_line(variant))
 
-            yield _labelled("runs", shlex.join(variant.command))
+
+def command_line(variant: PlannedVariant) -> str:
+    """Its environment and command as they would be typed; what is given at its start is named."""
+    import shlex
+
+    words = [OPEN.get(word, word) for word in variant.command]
+    line = shlex.join([*(f"{name}={value}" for name, value in variant.env.items()), *words])
+    return f"{line}  (PORT is chosen when it starts)" if PORT in variant.command else line
 
 
 def _labelled(label: str, text: str, style: str = "dim") -> Hanging:
@@ -144,7 +187,7 @@ def _labelled(label: str, text: str, style: str = "dim") -> Hanging:
 
     from llmd_ctl.cli.table import Hanging
 
-    return Hanging(f"  {label:<7}", Text(text, style=style))
+    return Hanging(f"  {label:<10} ", Text(text, style=style))
 
 
 def fit_line(variant: PlannedVariant) -> str:
@@ -152,14 +195,15 @@ def fit_line(variant: PlannedVariant) -> str:
     fit = variant.fit
     if fit is None:
         return UNKNOWN
-    rest = _before_kv(fit) - fit.weight_bytes
-    left = fit.budget_bytes - _before_kv(fit)
+    left = bytes_left(fit)
+    rest = fit.budget_bytes - fit.weight_bytes - left
     limit = fit.kv_bytes_limit
     told = f", of which it takes {size(limit)}" if limit is not None and limit < left else ""
     return (
         f"{size(fit.memory_bytes)} x {fit.utilization:g} = {size(fit.budget_bytes)}, less "
-        f"{size(fit.weight_bytes)} weights and {size(rest)} reserve: {size(left)} for KV{told}; "
-        f"{fit.kv_tokens:,} tokens / {fit.needed_tokens:,} = {fit.concurrency:.1f} full requests"
+        f"{size(fit.weight_bytes)} weights and {size(rest)} reserve: {size(left)} for KV{told}. "
+        f"That is {fit.kv_tokens:,} tokens, or {counted(round(fit.concurrency, 1), 'request')} "
+        f"of the full {fit.needed_tokens:,} at once"
     )
 
 
@@ -206,12 +250,8 @@ def summary_line(plan: Plan) -> str:
     if outside and len(outside) < len(variants):
         price += " without what runs already"
     fits = "fits" if summary.fits else "does not fit"
-    replicas = _count(summary.replicas, "replica")
-    return f"{fits}: {replicas} on {_count(summary.devices, 'device')}, {price}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    replicas = counted(summary.replicas, "replica")
+    return f"{fits}: {replicas} on {counted(summary.devices, 'device')}, {price}"
 
 
 def plan_document(plan: Plan, changes: Sequence[Change]) -> dict[str, Any]:

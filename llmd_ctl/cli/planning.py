@@ -135,6 +135,17 @@ def _planned(source: str, simulate: str | None) -> tuple[Plan, LoadedFleet | Non
     return planned, None
 
 
+def missing_here(plan: Plan) -> list[Problem]:
+    """A warning for each engine whose program this machine does not have."""
+    import sys
+
+    from llmd_ctl.apply.process import RealProcesses
+    from llmd_ctl.apply.program import missing_programs
+
+    layout = folder_of(plan.fleet).layout
+    return missing_programs(plan, layout, sys.executable, RealProcesses(), severity="warning")
+
+
 def folder_of(fleet: str) -> StateFolder:
     """The state folder of a fleet by name. Raises `UsageError` for what is no name: no path is."""
     from llmd_ctl.apply.files import RealFiles
@@ -234,11 +245,10 @@ def _readable(read: Callable[[], T | None]) -> _Found[T]:
 
 
 def _warn_unreadable(message: str) -> None:
-    from llmd_ctl.cli import output
-    from llmd_ctl.errors import render_problem
+    from llmd_ctl.cli.problems import tell
 
     hint = "What is shown leaves out what it said. Apply keeps it under another name and goes on."
-    output.note(render_problem(Problem("LC4002", message, hint=hint, severity="warning")))
+    tell([Problem("LC4002", message, hint=hint, severity="warning")])
 
 
 def _running(observed: Observed | None) -> frozenset[str]:

@@ -30,7 +30,8 @@ def tell(problems: Sequence[Problem], *, counted: bool = False) -> None:
     """Write the problems with a line between them, and how many there are where that is asked."""
     from llmd_ctl.errors import render_problem
 
-    texts = [render_problem(problem) for problem in problems]
+    width = output.prose_width() if problems else None
+    texts = [render_problem(problem, width=width) for problem in problems]
     if counted and problems:
         texts.append(count(problems))
     if texts:

@@ -36,28 +36,38 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Go on; Ctrl-C ends it.")] = False,
     output: Output = Format.text,
 ) -> int:
-    """Show what is desired, what runs and what the router sees."""
+    """Show what is desired, what runs and what the router sees.
+
+    The router's address is port 8000 of this machine (admin: 9090), or the next free one; it stays
+    the fleet's until that is deleted.
+    """
     from llmd_ctl.cli.planning import fleet_name, known_fleets
 
     names = [fleet_name(fleet)] if fleet is not None else known_fleets()
     if watch:
-        _watch(names, output, alone=fleet is not None)
-    found = _all(names, alone=fleet is not None)
+        _watch(names, output, fleet)
+    found = _all(names, fleet)
     _write(found, output, alone=fleet is not None)
     return 0 if all(one.converged for one in found) else 1
 
 
-def status_of(name: str) -> FleetStatus:
-    """The status of one fleet. Raises `UsageError` for one that was never applied here."""
+def status_of(name: str, given: str | None = None) -> FleetStatus:
+    """The status of one fleet, `given` as a file or a name.
+
+    Raises `UsageError` for one that was never applied here.
+    """
     from llmd_ctl.apply import fleet_status
-    from llmd_ctl.cli.planning import folder_of, known_fleets, machine
+    from llmd_ctl.cli.planning import folder_of, is_file, known_fleets, machine
     from llmd_ctl.errors import UsageError
 
     with machine() as here:
         found = fleet_status(folder_of(name), here)
     if found is None:
-        message = "no fleet of this name was applied here"
-        raise UsageError.of("LC6006", message, found=name, allowed=known_fleets())
+        message, hint = "no fleet of this name was applied here", None
+        if given is not None and is_file(given):
+            message = f"the fleet of {given} was not applied here"
+            hint = f"`llmd-ctl apply {given}` starts it."
+        raise UsageError.of("LC6006", message, found=name, allowed=known_fleets(), hint=hint)
     return replace(found, converged=found.converged and not endpoints_missing(found))
 
 
@@ -67,23 +77,23 @@ def endpoints_missing(found: FleetStatus) -> int:
     return sum(max(0, variant.desired - variant.ready) for variant in variants)
 
 
-def _all(names: list[str], *, alone: bool) -> list[FleetStatus]:
+def _all(names: list[str], given: str | None) -> list[FleetStatus]:
     """The status of each; a fleet that is deleted to the end is told only when it is asked for."""
-    found = [status_of(name) for name in names]
-    return [one for one in found if alone or not (one.deleted and one.controller == "ended")]
+    found = [status_of(name, given) for name in names]
+    return [one for one in found if given or not (one.deleted and one.controller == "ended")]
 
 
-def _watch(names: list[str], form: Format, *, alone: bool) -> None:
+def _watch(names: list[str], form: Format, given: str | None) -> None:
     """Show the status again whenever it changed, until Ctrl-C."""
     from llmd_ctl.errors import Interrupted
 
     last: list[Any] = []
     try:
         while True:
-            found = _all(names, alone=alone)
+            found = _all(names, given)
             documents = [one.to_json() for one in found]
             if documents != last:
-                _write(found, form, alone=alone)
+                _write(found, form, alone=given is not None)
                 last = documents
             time.sleep(WATCH_SECONDS)
     except KeyboardInterrupt as error:
@@ -94,7 +104,7 @@ def _watch(names: list[str], form: Format, *, alone: bool) -> None:
 def _write(found: list[FleetStatus], form: Format, *, alone: bool) -> None:
     from llmd_ctl.cli import output as door
     from llmd_ctl.cli.document import schema_name
-    from llmd_ctl.errors import render_problem
+    from llmd_ctl.cli.problems import tell
 
     if form is not Format.text:
         documents = [one.to_json() for one in found]
@@ -103,8 +113,7 @@ def _write(found: list[FleetStatus], form: Format, *, alone: bool) -> None:
         return
     for one in found:
         door.show(status_view(one))
-        for problem in one.problems:
-            door.note(render_problem(problem))
+        tell(one.problems)
     if not found:
         door.note("No fleet is applied on this machine.")
 

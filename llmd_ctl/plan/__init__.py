@@ -7,6 +7,7 @@
     fit         the memory of one device, and the verdict;  memory: the formulas under it
     kept        what a device keeps, in the engine's blocks;  reading: what a step reads of it
     context     how long a context may be, in words
+    room        little room, and what a larger size would give;  units: figures in words
     measure     how fast it is, by perf, from facts;  scene: what the parts hand each other
     facts       the numbers that `perf`, the router and the simulated engine work with
     command     argv and environment of a replica;  stock: inventory, this machine, prices

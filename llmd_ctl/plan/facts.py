@@ -14,6 +14,7 @@ from llmd_ctl.plan.fit import Load
 from llmd_ctl.plan.kept import most_requests
 from llmd_ctl.plan.reading import reading
 from llmd_ctl.plan.records import Fit, Parallel
+from llmd_ctl.plan.units import counted
 from llmd_ctl.profiles.accelerator import Accelerator, Collective
 from llmd_ctl.profiles.engine import Engine
 from llmd_ctl.profiles.number import Number, least
@@ -75,7 +76,7 @@ def facts_of(replica: Replica, fit: Fit) -> tuple[ReplicaFacts, tuple[str, ...]]
     read = reading(shape, load.keeping(parallel.tensor, 1))
     most = most_requests(shape, load.keeping(parallel.tensor, parallel.pipeline), fit.kv_bytes_free)
     if most < load.max_sequences:
-        notes = (*notes, f"there is room for the states of {most} requests at once")
+        notes = (*notes, f"there is room for the states of {counted(most, 'request')} at once")
     facts = ReplicaFacts(
         speed=replica.speed,
         weight_bytes=_read_bytes(replica),
@@ -198,13 +199,13 @@ def _overheads(replica: Replica) -> tuple[float, float, tuple[str, ...]]:
         return step, 0.0, tuple(notes)
     collective = _collective(replica)
     if collective is None or collective.floor_us.value is None:
-        notes.append("the floor of collectives is not known: counted as 0")
+        notes.append("the least time of an exchange between devices is not known: counted as 0")
     count = COLLECTIVES_PER_LAYER * shape.layers
     floor = collective.floor_us.over(0.0) if collective else 0.0
     step += count * floor * overhead.collective_factor.known
     link = collective.bandwidth if collective else replica.accelerator.spec.link_bandwidth
     if link.value is None:
-        notes.append("the bandwidth of collectives is not known: their bytes are counted as free")
+        notes.append("the bandwidth between devices is not known: exchanges are counted as free")
         return step, 0.0, tuple(notes)
     moved = count * shape.hidden * DTYPE_BYTES[shape.dtype]
     return step, moved / link.value * 1e6, tuple(notes)

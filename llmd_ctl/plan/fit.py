@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from llmd_ctl.plan import memory
 from llmd_ctl.plan.kept import Keeping, kept
 from llmd_ctl.plan.records import Fit, Parallel, Verdict
+from llmd_ctl.plan.units import counted
 from llmd_ctl.profiles.shape import ModelShape
 
 GIB = 2**30
@@ -85,6 +86,11 @@ def bytes_left(fit: Fit) -> int:
     """Bytes that nothing but KV would take; negative when the rest is too big."""
     taken = fit.weight_bytes + fit.reserve_bytes + fit.activation_bytes
     return fit.budget_bytes - taken - fit.window_in_flight_bytes
+
+
+def taken_share(fit: Fit) -> float:
+    """The share of the memory budget that is taken before any KV."""
+    return 1 - bytes_left(fit) / fit.budget_bytes
 
 
 def fit_of(shape: ModelShape, parallel: Parallel, device: Device, load: Load) -> Fit:
@@ -167,7 +173,8 @@ def _lines(fit: Fit) -> tuple[str, ...]:
         f"KV {fit.kv_bytes_per_token:,} bytes a token{window}: room for {fit.kv_tokens:,} tokens"
     )
     lines.append(
-        f"{fit.kv_tokens:,} / {fit.max_model_len:,} tokens of context = {fit.concurrency:g} "
-        f"requests of full length at once (the engine takes {fit.max_sequences} of any length)"
+        f"{fit.kv_tokens:,} / {fit.max_model_len:,} tokens of context = "
+        f"{counted(fit.concurrency, 'request')} of full length at once "
+        f"(the engine takes {fit.max_sequences} of any length)"
     )
     return tuple(lines)

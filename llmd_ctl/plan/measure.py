@@ -11,6 +11,7 @@ from llmd_ctl.plan.records import Capacity, Slo, Workload
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.scene import Ready, Scene
 from llmd_ctl.plan.sizing import Sized
+from llmd_ctl.plan.units import about, duration
 
 Measured = tuple[perf.ReplicaFacts, Capacity, tuple[str, ...]]
 
@@ -66,7 +67,7 @@ def check_promises(report: Report, title: str, capacity: Capacity, slo: Slo, pat
     for name, planned, promised in kept:
         if promised is not None and planned > promised:
             message = (
-                f"{title} cannot keep slo.{name} of {promised / 1000:g} ms: "
-                f"an idle replica takes {planned / 1000:.4g} ms"
+                f"{title} cannot keep slo.{name} of {duration(promised)}: "
+                f"an idle replica takes {about(planned)}"
             )
             report.warn("LC3020", message, (*path, "slo", name))

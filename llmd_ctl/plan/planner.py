@@ -48,8 +48,9 @@ def plan(
     """
     report = Report(loaded)
     fleet = loaded.fleet
-    stock = Stock(fleet.spec, catalog, observed, report)
+    stock = Stock(fleet.spec, catalog, observed, report, simulated=simulate is not None)
     scene = Scene(loaded, catalog, observed, stock, report, simulate, rehearsal)
+    _name_replaced(catalog, report)
     placed: list[Placed] = []
     models = tuple(
         _model(scene, index, model, placed) for index, model in enumerate(fleet.spec.models)
@@ -58,6 +59,7 @@ def plan(
     stock.check_sharing(placed)
     _check_hosts(stock, catalog, observed, placed)
     report.raise_errors()
+    stock.check_listed(placed)
     return Plan(
         fleet=fleet.metadata.name,
         spec_hash=loaded.spec_hash,
@@ -99,6 +101,15 @@ def _model(scene: Scene, index: int, model: spec.Model, placed: list[Placed]) ->
         usage=model.usage,
         multimodal=Multimodal(**dict(model.multimodal)),
     )
+
+
+def _name_replaced(catalog: Catalog, report: Report) -> None:
+    """Warn of profiles of the user's under whose names others would look for built-in ones."""
+    built_in = Catalog()
+    for (kind, name), profile in catalog.own.items():
+        if "@" not in name and name in built_in.names(kind):  # an engine is there without, too
+            message = f"the {kind} {name} of {profile.origin} takes the place of the built-in one"
+            report.warn("LC2035", message, ("spec", "profiles"))
 
 
 def _check_hosts(

@@ -21,6 +21,7 @@ from llmd_ctl.spec.fleet import EngineRef
 ENGINE_DEFAULT = "engine default"
 PLAN = "plan"
 VARIANT = 5  # keys of the path to a variant: spec, models, number, variants, number
+SPLITS = {"tensor", "pipeline", "expert"}  # what an engine without such a flag cannot do
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,9 @@ class Settings:
     def field(self, role: str, value: Scalar | None, set_by: str, path: Path) -> None:
         """Take a field of the fleet file that a flag stands for, such as maxModelLen."""
         flag = self.engine.spec.roles.get(role)
+        if flag is None and role in SPLITS and _splits(value):
+            message = f"{self.engine.name} cannot split a replica, so {role} is 1"
+            self._report.add("LC3011", message, path, allowed=("1",))
         if value is None or flag is None:
             return
         known = self.engine.spec.flags.get(flag)
@@ -229,6 +233,11 @@ class Settings:
     def words(self) -> tuple[str, ...]:
         """The flags as they stand on the command line: sorted, and no engine defaults."""
         return tuple(word for flag in sorted(self._by_flag) for word in self._by_flag[flag].words)
+
+
+def _splits(value: Scalar | None) -> bool:
+    """Whether a parallelism is more than none."""
+    return value is True or (isinstance(value, int) and value > 1)
 
 
 def _as_good(must: ProfileSetting, value: Scalar) -> bool:

@@ -6,7 +6,7 @@ was tried and dropped is kept as `ruled_out`. A refusal names the numbers and wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmd_ctl.plan import context, memory, parallel
 from llmd_ctl.plan.engines import Chosen
@@ -58,13 +58,25 @@ class Sizing:
             split = Parallel(tensor=tensor, pipeline=stages, expert=self._experts(tensor))
             fit = fit_of(self.shape, split, device, load)
             if fit.verdict == "fits":
-                return Sized(
-                    split, load, fit, self._reasons(split, load, ruled_out), tuple(ruled_out)
-                )
+                reasons = self._reasons(split, load, device)
+                return Sized(split, load, fit, reasons, tuple(ruled_out))
             ruled_out.append(f"tensor {tensor}: {_shortfall(fit)}")
         if fit is not None:
             self._too_big(fit, tensors[-1], device, load)
         return None
+
+    def next_larger(self, sized: Sized) -> Sized | None:
+        """The next size on one machine, of those that the plan chooses from; None: there is none.
+
+        Only for what was `sized` here, and whose parallelism nobody said.
+        """
+        device = self._device()
+        larger = [tensor for tensor in self._tensors() if tensor > sized.parallel.tensor]
+        if device is None or not larger:
+            return None
+        tensor = min(larger)
+        split = replace(sized.parallel, tensor=tensor, expert=self._experts(tensor))
+        return replace(sized, parallel=split, fit=fit_of(self.shape, split, device, sized.load))
 
     # --- what the user said ---
 
@@ -224,8 +236,8 @@ class Sizing:
         found = ((n, parallel.tensor_objection(self.shape, n)) for n in powers)
         return [f"tensor {n}: {objection}" for n, objection in found if objection is not None]
 
-    def _reasons(self, split: Parallel, load: Load, ruled_out: list[str]) -> tuple[str, ...]:
-        lines = list(self._split_reasons(split, ruled_out))
+    def _reasons(self, split: Parallel, load: Load, device: Device) -> tuple[str, ...]:
+        lines = list(self._split_reasons(split, load, device))
         if load.window_kv_whole:
             flag = self.chosen.engine.spec.roles["windowKvWhole"]
             lines.append(
@@ -233,13 +245,32 @@ class Sizing:
             )
         return (*lines, *context.stretched(self.shape, load.max_model_len))
 
-    def _split_reasons(self, split: Parallel, ruled_out: list[str]) -> tuple[str, ...]:
+    def _split_reasons(self, split: Parallel, load: Load, device: Device) -> tuple[str, ...]:
         if self.settings.path_of("tensor") is not None:
             return ()
-        smaller = any(line.startswith("tensor 1:") for line in ruled_out)
-        if not smaller:
-            return ("one device holds it",) if split.devices == 1 else ()
-        return (f"tensor {split.tensor} is the smallest that fits",)
+        if split.tensor == self._tensors()[0]:
+            return ("one device holds a replica",) if split.devices == 1 else ()
+        taken = f"{split.devices} devices (tensor {split.tensor})"
+        line = f"a replica takes {taken}, the fewest that fit"
+        return (line, *self._for_the_share(split, load, device))
+
+    def _for_the_share(self, split: Parallel, load: Load, device: Device) -> tuple[str, ...]:
+        """Say so where a replica takes more devices because it may use less of each."""
+        flag = self.settings.engine.spec.roles.get("utilization", "")
+        profile = self.chosen.on.settings.get(flag)
+        usual = profile.value if profile else self.settings.engine.spec.defaults.get(flag)
+        if self.settings.path_of("utilization") is None or not isinstance(usual, float):
+            return ()
+        roomy = replace(device, utilization=usual)
+        for tensor in self._tensors():
+            fewer = replace(split, tensor=tensor, expert=self._experts(tensor))
+            if tensor < split.tensor and fit_of(self.shape, fewer, roomy, load).verdict == "fits":
+                set_by = self.settings.all()[flag].set_by
+                return (
+                    f"because {flag} is {device.utilization:g} (by {set_by}): "
+                    f"with the usual {usual:g}, tensor {tensor} would fit",
+                )
+        return ()
 
     def _too_big(self, fit: Fit, tensor: int, device: Device, load: Load) -> None:
         where = self.settings.path_of("tensor") or (*self.path, "accelerator")

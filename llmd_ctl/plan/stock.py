@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from llmd_ctl.plan.fit import gib
 from llmd_ctl.plan.observed import Observed
 from llmd_ctl.plan.records import Idle, PlannedVariant
 from llmd_ctl.plan.report import Path, Report
@@ -48,13 +49,21 @@ class Stock:
     """The accelerators that a fleet may use."""
 
     def __init__(
-        self, spec: FleetSpec, catalog: Catalog, observed: Observed, report: Report
+        self,
+        spec: FleetSpec,
+        catalog: Catalog,
+        observed: Observed,
+        report: Report,
+        *,
+        simulated: bool,
     ) -> None:
+        """`simulated`: every engine is; then the inventory alone says what is there."""
         self._items: dict[Key, tuple[int, InventoryItem]] = {
             (item.target, item.accelerator): (index, item)
             for index, item in enumerate(spec.inventory)
         }
         self._listed = {item.target for item in spec.inventory}
+        self._simulated = simulated
         self._catalog = catalog
         self._observed = observed
         self._report = report
@@ -123,6 +132,8 @@ class Stock:
         if not users or (replicas == 1 and len(kinds) == 1):
             return
         message = f"{replicas} replicas would take the same devices of {', '.join(kinds)}"
+        if replicas == 1:
+            message = f"the replica takes the first devices that it finds of {', '.join(kinds)}"
         self._report.warn("LC3023", message, (*users[-1].path, "accelerator"))
 
     def check_inventory(self, placed: Sequence[Placed]) -> None:
@@ -138,8 +149,31 @@ class Stock:
             elif key[0] in self._listed and not self._observed.accelerators.get(key[1]):
                 self._not_listed(key, users)
 
+    def check_listed(self, placed: Sequence[Placed]) -> None:
+        """Warn of what the inventory counts and this machine, which can tell, does not have."""
+        for index, item in self._items.values():
+            listed, there = _listed(item), self._there(item, placed)
+            if there < listed:
+                message = (
+                    f"the inventory counts {listed} {item.accelerator}, this machine has "
+                    f"{there or 'none'}: no more are planned with"
+                )
+                self._report.warn("LC3030", message, ("spec", "inventory", index))
+
+    def _there(self, item: InventoryItem, placed: Sequence[Placed]) -> int:
+        """Devices of an item: as listed where engines are simulated, else no more than are here."""
+        if self.is_host(item.accelerator):
+            return 1
+        users = [
+            one.variant for one in placed
+            if (one.variant.target, one.variant.accelerator) == (item.target, item.accelerator)
+        ]  # fmt: skip
+        if self._simulated or any(variant.simulated for variant in users):
+            return _listed(item)
+        return min(_listed(item), self.here(self._catalog.accelerator(item.accelerator)))
+
     def _check_item(self, item: InventoryItem, users: Sequence[Placed]) -> None:
-        total = item.nodes * item.devices_per_node
+        total = _listed(item)
         needed = sum(u.variant.replicas * u.variant.devices_per_replica for u in users)
         parts = " + ".join(
             f"{u.title}: {u.variant.replicas} x {u.variant.devices_per_replica}" for u in users
@@ -181,11 +215,12 @@ class Stock:
             return
         taken = {one.title: _bytes_taken(one.variant) * one.variant.replicas for one in users}
         if sum(taken.values()) > budget:
-            parts = " + ".join(f"{title}: {count:,}" for title, count in taken.items())
-            message = f"engines on this machine take {sum(taken.values()):,} bytes ({parts})"
+            parts = " + ".join(f"{title}: {gib(count)}" for title, count in taken.items())
+            whole = gib(sum(taken.values()))
+            message = f"engines on this machine take {whole} of memory ({parts})"
             self._report.add(
-                "LC3015", message, (*users[-1].path, "replicas"), found=f"{sum(taken.values()):,}",
-                allowed=(f"{budget:,}",),
+                "LC3015", message, (*users[-1].path, "replicas"), found=whole,
+                allowed=(f"up to {gib(budget)}",),
                 hint="Lower replicas, maxModelLen or kvCacheMemoryBytes.",
             )  # fmt: skip
 
@@ -195,7 +230,7 @@ class Stock:
         for (target, accelerator), (_, item) in self._items.items():
             if self.is_host(accelerator):
                 continue
-            devices = item.nodes * item.devices_per_node
+            devices = self._there(item, placed)
             used = sum(
                 one.variant.replicas * one.variant.devices_per_replica
                 for one in placed
@@ -208,6 +243,11 @@ class Stock:
                 cost = None if price is None else round(left * price, 6)
                 out.append(Idle(str(target), accelerator, devices, used, left, cost))
         return tuple(out)
+
+
+def _listed(item: InventoryItem) -> int:
+    """Devices that an item counts."""
+    return item.nodes * item.devices_per_node
 
 
 def _packs(item: InventoryItem, users: Sequence[Placed]) -> bool:

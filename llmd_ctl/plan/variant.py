@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from llmd_ctl import perf
+from llmd_ctl.plan import room
 from llmd_ctl.plan.apis import offered
 from llmd_ctl.plan.command import command_of, environment_of
 from llmd_ctl.plan.engines import DEFAULT, Chosen, choose, reference, simulated
@@ -23,6 +24,7 @@ from llmd_ctl.plan.service import placed_by
 from llmd_ctl.plan.settings import Settings
 from llmd_ctl.plan.sizing import Sized, Sizing
 from llmd_ctl.plan.stock import accelerator_at
+from llmd_ctl.plan.units import counted, dollars, duration
 from llmd_ctl.profiles.accelerator import Accelerator
 from llmd_ctl.spec import fleet as spec
 
@@ -137,6 +139,9 @@ class VariantPlanner:
     # --- sizing ---
 
     def _size(self, ready: Ready) -> Sized | None:
+        return self._sizing(ready).size()
+
+    def _sizing(self, ready: Ready) -> Sizing:
         scene, variant = self.scene, ready.variant
         devices = scene.stock.devices_per_node(variant.target, ready.accelerator)
         here = scene.stock.here(ready.accelerator)
@@ -153,7 +158,7 @@ class VariantPlanner:
             expert=variant.parallelism.expert,
             path=ready.path,
             report=scene.report,
-        ).size()
+        )
 
     def _check_machine(self, ready: Ready, sized: Sized) -> None:
         """Nothing is simulated by accident."""
@@ -214,7 +219,12 @@ class VariantPlanner:
             facts=facts.to_json(),
             apis=offered(self.scene, ready, title),
             price_per_hour=None if price is None else price * variant.replicas,
-            reasons=(*self._why(ready, sized, capacity), price_from, *notes),
+            reasons=(
+                *self._why(ready, sized, capacity),
+                *self._room(ready, sized),
+                price_from,
+                *notes,
+            ),
             ruled_out=sized.ruled_out,
         )
 
@@ -222,8 +232,10 @@ class VariantPlanner:
         """Return the price of a replica for an hour, and a line that says where it is from."""
         price, source = self.scene.stock.price(ready.variant.target, ready.accelerator)
         if price is None:
-            return None, f"no price is known ({source}): the cost is unknown"
-        return round(price * split.devices, 6), f"${price:g} a device and hour, by {source}"
+            remedy = "pricePerDeviceHour in the inventory sets one"
+            return None, f"the price is not known ({source}); {remedy}"
+        each = round(price * split.devices, 6)
+        return each, f"{dollars(price)} a device and hour, by {source}"
 
     def _why(self, ready: Ready, sized: Sized, capacity: Capacity) -> tuple[str, ...]:
         engine = ready.chosen.title
@@ -231,13 +243,25 @@ class VariantPlanner:
         lines = [first, *sized.reasons, *ready.chosen.notes, *ready.shape.notes]
         lines += ready.settings.left_out
         if sized.parallel.pipeline > 1:
-            lines.append("speed is counted without overlap of pipeline stages")
+            lines.append("its speed is that of one pipeline stage after the other, without overlap")
         promised = self.slo.itl_us if self.slo is not None else None
         if promised is not None and capacity.itl_us <= promised:
-            lines.append(
-                f"{capacity.itl_batch} sequences at once keep itl at {promised / 1000:g} ms"
-            )
+            most = counted(capacity.itl_batch, "request")
+            lines.append(f"up to {most} at once keep slo.itl, {duration(promised)}")
         return (*lines, *placed_by(self.model, self.scene.spec.router.routing))
+
+    def _room(self, ready: Ready, sized: Sized) -> tuple[str, ...]:
+        """Say what a larger size would give where the chosen one leaves little room."""
+        if ready.settings.path_of("tensor") is not None or not room.is_tight(sized):
+            return ()
+        line, wider = room.little_room(sized), self._sizing(ready).next_larger(sized)
+        if wider is None:
+            return (f"{line}; one machine has no larger size",)
+        price, _ = self._price(ready, wider.parallel)
+        measured = measure(self.scene, ready, wider, self.slo, price)
+        if measured is None:
+            return (line,)
+        return (line, room.larger(wider, measured[1], price, ready.variant.replicas))
 
     # --- what runs already ---
 
@@ -249,18 +273,20 @@ class VariantPlanner:
         known = self._external_facts(variant, path, quiet)
         lengths = (variant.max_model_len, self.model.max_model_len)
         length = next((n for n in lengths if n is not None), None)
-        reasons = ["runs already: routed to, not managed; its fit and flags are not checked"]
+        reasons = ["runs already: routed to and not managed; its memory and flags are not checked"]
         facts, capacity, vendor = None, None, "unknown"
         if known is None:
             why = quiet.errors[0].message if quiet.errors else "nothing is known of it"
-            message = f"{self.model.name}/{variant.name} is routed to without facts: {why}"
+            left_out = ", and so not by its maxModelLen" if length is not None else ""
+            title = f"{self.model.name}/{variant.name}"
+            message = f"{title} is routed to without facts{left_out}: {why}"
             self.scene.report.warn("LC3022", message, (*path, "accelerator"))
-            reasons.append("no facts are known: the router starts from a neutral prior and learns")
+            reasons.append("its speed is not known: the router starts from a guess and learns")
         else:
             facts, capacity, vendor = known
             length = length or facts.max_model_len
             reasons.append(
-                "facts assume that it runs as planned here, in the smallest size that fits"
+                "its speed is taken to be that of the smallest size that fits; the router learns"
             )
         ref = reference(self.scene.spec, self.model, variant)
         return PlannedVariant(

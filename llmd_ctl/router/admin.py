@@ -145,6 +145,7 @@ def _parse_status(document: Json) -> RouterStatus:
                 tuple(item.get("degraded", ())),
                 _parse_health(item.get("health")),
                 item.get("unreachable"),
+                item.get("simulated") is True,
             )
             for item in model["endpoints"]
         }

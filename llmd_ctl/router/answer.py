@@ -55,6 +55,7 @@ class EndpointStatus:
 
     `degraded` says what it lacks to place requests well there, such as a fresh report of load.
     `health` is None for one that gets no requests yet, `unreachable` why no connection comes about.
+    `simulated`: it is configured so, or its last answer said so.
     """
 
     name: str
@@ -63,6 +64,7 @@ class EndpointStatus:
     degraded: tuple[str, ...] = ()
     health: EndpointHealth | None = None
     unreachable: str | None = None
+    simulated: bool = False
 
 
 @dataclass(frozen=True)

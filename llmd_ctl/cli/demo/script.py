@@ -37,6 +37,7 @@ SEED = 7
 SCHEDULERS = ("expected-finish", "round-robin")
 COLLECTOR = "http://127.0.0.1:4318"
 SCHEDULER = "scheduler: expected-finish"
+LOST = "endpoint_lost"  # the router's word for a connection that broke during a request
 
 
 @dataclass(frozen=True)
@@ -167,17 +168,21 @@ def run_document(plan: Plan, folder: Path) -> Json:
 
 
 def _trace(folder: Path, traces: dict[str, list[Span]]) -> Json | None:
-    """One trace of the run: a request that survived the crash, if there is one, else any."""
-    found: list[tuple[int, str, str]] = []
+    """One trace of the run: a request that survived the crash, if there is one, else any.
+
+    Of several one that was under way at the engine, and not one that came when it was gone.
+    """
+    found: list[tuple[bool, int, str, str]] = []
     for line in read_logs(folder).load:
         trace_id = trace_context(line["requestId"]).split("-")[1]
         spans = traces.get(trace_id, [])
         attempts = sum(span.name == "attempt" for span in spans)
+        under_way = any(span.attributes.get("error.type") == LOST for span in spans)
         if line["ended"] == "done" and attempts:
-            found.append((attempts, trace_id, line["requestId"]))
+            found.append((under_way, attempts, trace_id, line["requestId"]))
     if not found:
         return None
-    attempts, trace_id, request_id = max(found)
+    _, attempts, trace_id, request_id = max(found)
     why = "a request whose engine was killed" if attempts > 1 else "an ordinary request"
     spans = traces[trace_id]
     return {"traceId": trace_id, "requestId": request_id, "why": why, "spans": tree(spans)}

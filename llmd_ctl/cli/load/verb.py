@@ -86,7 +86,7 @@ def load(  # noqa: PLR0913 - each option is an argument
         lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     summary = summarize(lines)
     _print(summary, url, model, output)
-    return 1 if _tell_failures(lines) else 0
+    return 1 if _tell_failures(lines, url) else 0
 
 
 def parse_mix(text: str) -> dict[str, float]:
@@ -185,10 +185,15 @@ def _open_log(path: Path) -> TextIO:
         raise UsageError.of("LC6003", message) from error
 
 
-def _tell_failures(lines: list[dict[str, Any]]) -> bool:
+def _tell_failures(lines: list[dict[str, Any]], url: str) -> bool:
     """Say what the first request of each kind of failure met; whether there was any."""
     from llmd_ctl.cli import output
+    from llmd_ctl.cli.problems import tell
+    from llmd_ctl.errors import Problem
 
+    if lines and not any(line["status"] for line in lines):
+        tell([Problem("LC6010", f"{url} answers no request", found=lines[0]["detail"])])
+        return True
     told = set()
     for line in lines:
         kind = line["ended"]

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from llmd_ctl.plan.units import counted
+
 
 def lines(summary: dict[str, Any]) -> Iterator[str]:
     """Write the summary as lines of text."""
     ended = summary["ended"]
     bad = ", ".join(f"{n} {kind}" for kind, n in ended.items() if n and kind != "done")
     yield (
-        f"{summary['requests']} requests ({summary['streams']} streamed) in "
+        f"{counted(summary['requests'], 'request')} ({summary['streams']} streamed) in "
         f"{summary['seconds']:.1f} s: {ended['done']} done{', ' + bad if bad else ''}"
     )
     if summary["simulated"]:
-        yield f"SIMULATED: {summary['simulated']} answers came from simulated engines"
+        answers = counted(summary["simulated"], "answer")
+        yield f"SIMULATED: {answers} came from simulated engines"
     rate = summary["completionTokensPerSecond"] or 0.0
     yield (
         f"tokens: {summary['promptTokens']} in ({summary['cachedTokens']} from the prefix cache), "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,8 +26,9 @@ from llmd_ctl.apply.lock import COMMAND_LOCK, hold
 from llmd_ctl.apply.status import FleetStatus, fleet_status
 from llmd_ctl.errors import ApplyFailed, DoesNotFit, Interrupted, Locked, Problem
 from llmd_ctl.plan import Plan, RouterTls
-from llmd_ctl.router.answer import Answer
-from tests.unit.controller.plans import external, model, plan, variant
+from llmd_ctl.render import replica_specs
+from llmd_ctl.router.answer import Answer, EndpointStatus, PoolStatus, RouterStatus
+from tests.unit.controller.plans import external, model, plan, real_variant, variant
 from tests.unit.controller.world import PYTHON, ROOT, World
 
 ONE = plan(model("chat", variant("a")))
@@ -183,6 +185,61 @@ def test_an_endpoint_that_runs_already_must_answer_too() -> None:
     mixed = plan(model("chat", variant("a"), external("old", "http://10.0.0.7:8000")))
     with pytest.raises(ApplyFailed, match="chat-old gives no answer through the router"):
         apply(world, mixed, timeout_seconds=20.0)
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_a_simulated_engine_behind_an_address_is_called_simulated(
+    simulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    machine = world.machine(world.actor())
+    whole = replace(
+        plan(model("chat", real_variant("a"), external("old", "http://10.0.0.7:8000"))),
+        simulate=None,
+    )
+
+    def probe(_url: str, _key: str, _model: str, endpoint: str, _seconds: float) -> Answer:
+        return Answer(ok=True, reason="", simulated=simulated and endpoint == "chat-old")
+
+    monkeypatch.setattr(machine.network, "probe", probe)
+    done = apply_plan(whole, world.folder(machine), machine, PYTHON, lambda _event: None)
+    assert done.simulated == (("chat/old",) if simulated else ())
+    seen = EndpointStatus("chat-old", "ready", 0, simulated=simulated)
+    answer = RouterStatus(
+        ready=True, config_error=None, pools={"chat": PoolStatus("chat", "x", {"chat-old": seen})}
+    )
+    monkeypatch.setattr(machine.network, "router_status", lambda _url: answer)
+    found = fleet_status(world.folder(machine), machine)
+    assert found is not None
+    variants = found.to_json()["models"][0]["variants"]
+    assert {v["name"]: v["simulated"] for v in variants} == {"a": False, "old": simulated}
+
+
+def test_status_says_that_a_profile_takes_the_place_of_a_built_in_one() -> None:
+    world = World()
+    told = Problem("LC2035", "the AcceleratorProfile a of b", hint="h", severity="warning")
+    other = Problem("LC3021", "a version", hint="h", severity="warning")
+    apply(world, replace(ONE, warnings=(told, other)))
+    assert status(world).problems == (told,)
+
+
+def test_without_waiting_what_is_planned_to_be_simulated_is_called_so() -> None:
+    two = plan(model("chat", variant("a"), real_variant("b")))
+    assert apply(World(), two, wait=False).simulated == ("chat/a",)
+
+
+def test_what_each_of_three_starts_says_is_told_once() -> None:
+    world = World()
+    world.broken = {"a": "exited with code 9"}
+    machine = world.machine(world.actor())
+    folder = world.folder(machine)
+    [spec] = replica_specs(ONE, folder.layout, PYTHON)
+    log = Path(folder.layout.log(spec.name))
+    world.files[log] = b"loading\nno such device\n" + b"no such device\n" * 5
+    with pytest.raises(ApplyFailed) as error:
+        apply_plan(ONE, folder, machine, PYTHON, lambda _event: None)
+    (problem,) = error.value.problems
+    assert problem.found == "loading | no such device"
 
 
 def test_without_waiting_the_revision_is_desired_and_a_controller_runs() -> None:

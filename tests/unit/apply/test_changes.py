@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from llmd_ctl.apply.changes import Change, compare
+from llmd_ctl.cli.plan_view import accelerators
 from llmd_ctl.plan import (
     PORT,
     Multimodal,
@@ -28,9 +29,19 @@ OLD = plan(model("chat", variant("a", 2), variant("b")))
 
 def test_a_first_plan_only_adds() -> None:
     assert compare(None, OLD, None) == (
-        Change("add", "chat", "a", ("2 × nvidia-h100",)),
-        Change("add", "chat", "b", ("1 × nvidia-h100",)),
+        Change("add", "chat", "a", ("2 × nvidia-h100, simulated",)),
+        Change("add", "chat", "b", ("1 × nvidia-h100, simulated",)),
     )
+
+
+def test_what_a_variant_takes_is_said_as_the_table_has_it() -> None:
+    split = replace(real_variant("a", replicas=3), devices_per_replica=4)
+    whole = plan(model("chat", split))
+    said = "3 × 4 nvidia-h100"
+    assert accelerators(split) == said
+    assert compare(None, whole, None) == (Change("add", "chat", "a", (said,)),)
+    [gone] = compare(whole, plan(model("chat")), None)
+    assert (gone.kind, gone.reasons) == ("remove", (said,))
 
 
 def test_the_same_plan_changes_nothing() -> None:
@@ -150,7 +161,7 @@ def test_what_should_run_and_does_not_is_a_change_too() -> None:
     names = {spec.name for spec in replica_specs(OLD, Layout("prod", ""), "")}
     down = next(name for name in names if "-a-" in name)
     (change,) = compare(OLD, OLD, frozenset(names - {down}))
-    assert change == Change("start", "chat", "a", ("1 of 2 replicas don't run",))
+    assert change == Change("start", "chat", "a", ("1 of 2 replicas does not run",))
 
 
 def aliased(*variants: PlannedVariant) -> Plan:

@@ -38,7 +38,7 @@ def test_a_silent_endpoint_is_named_with_how_long_it_was_asked_and_the_limit() -
     assert problem.code == "LC4007"
     assert problem.message.startswith("chat-old gives no answer through the router: HTTP 502")
     assert problem.found is not None
-    asked = re.fullmatch(r"silent for (\d+) s; the limit of this wait is 40 s", problem.found)
+    asked = re.fullmatch(r"silent for (\d+) s; the limit of this wait is 40s", problem.found)
     assert asked is not None
     assert 20 <= int(asked[1]) <= 40
     assert "Apply again to go on waiting; `--timeout 10m` waits longer." in problem.remedy
@@ -89,7 +89,7 @@ def test_ctrl_c_names_who_is_silent_and_the_limit(monkeypatch: pytest.MonkeyPatc
     (problem,) = error.value.problems
     assert problem.code == "LC4008"
     assert re.fullmatch(r"chat-old is silent for \d+ s: no route", problem.found or "")
-    assert "(300 s at most; `--timeout 10m` waits longer)" in problem.remedy
+    assert "(5m at most; `--timeout 10m` waits longer)" in problem.remedy
 
 
 def test_what_does_not_start_in_time_is_named_with_its_state() -> None:
@@ -97,7 +97,7 @@ def test_what_does_not_start_in_time_is_named_with_its_state() -> None:
     world.router_complaint = "models[0] is odd"
     problem = failure(world, SILENT, ApplyFailed, [], timeout_seconds=20.0)
     assert problem.code == "LC4005"
-    assert problem.message == "revision 1 does not answer within 20 s"
+    assert problem.message == "revision 1 does not answer within 20s"
     assert "`--timeout 10m` waits longer" in problem.remedy
 
 

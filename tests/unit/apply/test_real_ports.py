@@ -95,6 +95,17 @@ def _is_zombie(pid: int) -> bool:
         return True
 
 
+def test_a_program_is_looked_for_on_the_path_that_it_would_be_started_with(tmp_path: Path) -> None:
+    program = tmp_path / "engine"
+    program.touch(mode=0o755)
+    processes = RealProcesses()
+    assert processes.can_start(str(program), {})
+    assert not processes.can_start("engine", {})
+    assert processes.can_start("engine", {"PATH": str(tmp_path)})
+    program.chmod(0o644)
+    assert not processes.can_start(str(program), {})
+
+
 def test_a_command_that_is_not_there_cannot_be_spawned(tmp_path: Path) -> None:
     launch = Launch(("no-such-engine", "serve"), {}, tmp_path / "log")
     with pytest.raises(CannotSpawn, match="`no-such-engine` is not an executable"):

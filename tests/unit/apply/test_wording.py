@@ -25,8 +25,8 @@ BEFORE = fleet_text(
 )
 EDITS = [
     ("maxModelLen: 16384", "maxModelLen: 8192", "maxModelLen: 16384 → 8192"),
-    ("800ms", "1500us", "slo.ttft: 800ms → 1500us"),
-    ("open: 5s", "open: 1500ms", "spec.router.resilience.breaker.open: 5s → 1500ms"),
+    ("800ms", "1.5ms", "slo.ttft: 800ms → 1.5ms"),
+    ("open: 5s", "open: 1.5s", "spec.router.resilience.breaker.open: 5s → 1.5s"),
     ("total: 2m", "total: 90m", "spec.router.resilience.limits.total: 2m → 90m"),
     ("64Mi", "1Gi", "spec.router.resilience.limits.body: 64Mi → 1Gi"),
     ("limits:", "slowStart: 0s, limits:", "spec.router.resilience.slowStart: nothing → 0s"),
@@ -89,7 +89,9 @@ def test_every_key_that_is_named_is_one_of_the_file(repo_root: Path) -> None:
 
 def test_what_is_computed_is_one_reason_and_says_so() -> None:
     found = [Difference("facts.stepUs", 1.5, 2.0), Difference("facts.kvTokens", 10, 20)]
-    assert [one.text for one in said(found)] == ["computed: stepUs 1.5 → 2, kvTokens 10 → 20"]
+    assert [one.text for one in said(found)] == [
+        "what is computed of it: stepUs 1.5 → 2, kvTokens 10 → 20"
+    ]
 
 
 def test_the_speed_of_simulation_is_named_as_its_option() -> None:

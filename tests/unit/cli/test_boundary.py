@@ -131,6 +131,20 @@ def test_each_error_has_its_exit_code(
     assert capsys.readouterr().err.startswith("error[LC6004]: it went wrong")
 
 
+def test_an_error_is_wrapped_at_the_usual_width_and_the_line_of_the_file_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    line = f"    variants: [{{name: h100, accelerator: nvidia-h10}}]  # {'x' * 30}"
+    text = FLEET.replace("    variants: [{name: h100, accelerator: nvidia-h100}]", line)
+    (tmp_path / "fleet.yaml").write_text(text)
+    assert run(["plan", "fleet.yaml", "--simulate"]) == 65
+    shown = capsys.readouterr().err.splitlines()
+    assert max(len(one) for one in shown if line.strip() not in one) <= 80
+    assert any(line in one for one in shown)
+
+
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_a_failure_is_a_document_too_when_one_was_asked_for(
     form: str, capsys: pytest.CaptureFixture[str]

@@ -1,6 +1,7 @@
 """What `load` makes of how its requests ended: what it says first, and its exit code."""
 
 import json
+import socket
 from typing import TextIO
 
 import pytest
@@ -47,3 +48,16 @@ def test_a_load_is_1_when_a_request_was_refused_or_came_to_no_end(
     assert run(["load", "http://127.0.0.1:9", "--model", "m"]) == code
     told = capsys.readouterr().err
     assert told == (f"The first {ended} was b with 200: why\n" if code else "")
+
+
+def test_where_nobody_answers_that_is_an_error_with_a_way_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    argv = ["load", f"http://127.0.0.1:{port}", "--model", "m", "--rate", "50", "--seconds", "0.2"]
+    assert run(argv) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"error[LC6010]: http://127.0.0.1:{port} answers no request\n")
+    assert "llmd-ctl status" in told
+    assert "The first" not in told

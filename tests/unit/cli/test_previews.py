@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from llmd_ctl.apply import ApplyResult
 from llmd_ctl.apply.records import Desired
 from llmd_ctl.cli import output
 from llmd_ctl.cli.boundary import run
 from llmd_ctl.cli.planning import folder_of
 from llmd_ctl.plan import Plan
 from tests.unit.cli.test_boundary import FLEET
+from tests.unit.plan.fleets import TINY
 
 ALIASED = FLEET.replace("- name: chat", "- name: chat\n    aliases: [al]")
 
@@ -52,6 +54,30 @@ def test_an_alias_is_shown_with_the_engines_that_it_restarts(
     assert [(c["variant"], c["restarts"]) for c in changes] == [(None, 0), ("h100", 1)]
 
 
+@pytest.mark.parametrize("verb", [("diff",), ("apply", "--dry-run")], ids="-".join)
+@pytest.mark.parametrize("speed", [None, 0.5])
+def test_what_would_be_simulated_is_said(
+    verb: tuple[str, ...],
+    speed: float | None,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "fresh"))
+    text = FLEET if speed else FLEET.replace("uri:", "engine: {name: sim}\n    uri:")
+    (place / "fleet.yaml").write_text(text)
+    argv = [*verb, "fleet.yaml", *([f"--simulate={speed}"] if speed else [])]
+    capsys.readouterr()
+    run(argv)
+    said = capsys.readouterr().out
+    assert "add chat/h100: 1 × nvidia-h100, simulated" in said
+    assert ("Fleet small - SIMULATED engines at 0.5 × the planned speed" in said) == bool(speed)
+    run([*argv, "--output", "json"])
+    document = json.loads(capsys.readouterr().out)
+    assert document["simulate"] == ({"speed": speed} if speed else None)
+    assert "simulated" in document["changes"][0]["reasons"][0]
+
+
 def test_what_restarts_is_asked_for_where_somebody_can_answer(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,7 +92,52 @@ def test_what_restarts_is_asked_for_where_somebody_can_answer(
     (place / "fleet.yaml").write_text(ALIASED)
     assert run(["apply", "fleet.yaml", "--simulate"]) == 130
     assert asked == ["Go on?"]
-    assert "change chat/h100 (restarts 1): aliases: nothing → al" in capsys.readouterr().err
+    assert "change chat/h100 (restarts 1 replica): aliases: nothing → al" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("file", ["fleet.yaml", "plan.json"])
+def test_a_removal_without_a_terminal_needs_yes(
+    file: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    applied: list[Plan] = []
+
+    def apply(plan: Plan, **_: object) -> ApplyResult:
+        applied.append(plan)
+        return ApplyResult(2, (), waited=False, url=None, admin_url=None)
+
+    monkeypatch.setattr("llmd_ctl.cli.apply.run", apply)
+    monkeypatch.setattr(output, "can_ask", lambda: False)
+    (place / "fleet.yaml").write_text(FLEET.replace("name: h100", "name: other"))
+    simulate = ["--simulate"] if file == "fleet.yaml" else []
+    if file == "plan.json":
+        assert run(["plan", "fleet.yaml", "--simulate", "-o", "plan.json"]) == 0
+    capsys.readouterr()
+    assert run(["apply", file, *simulate]) == 64
+    shown = capsys.readouterr().err
+    assert "error[LC6004]: removing chat/h100 must be confirmed" in shown
+    assert "Add --yes" in shown
+    assert not applied
+    assert run(["apply", file, *simulate, "--yes"]) == 0
+    (place / "fleet.yaml").write_text(ALIASED)
+    assert run(["apply", "fleet.yaml", "--simulate"]) == 0, "a restart takes nothing away for good"
+    assert len(applied) == 2
+
+
+@pytest.mark.parametrize("argv", [["plan"], ["apply", "--dry-run"]], ids="-".join)
+def test_a_program_that_is_not_here_is_warned_of(
+    argv: list[str], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = "engine: {name: vllm, executable: no-such-engine}, accelerator: cpu-x86"
+    text = FLEET.replace("accelerator: nvidia-h100", own)
+    (place / "fleet.yaml").write_text(text.replace("hf://meta-llama/Llama-3.1-8B-Instruct", "./m"))
+    (place / "m").mkdir()
+    (place / "m" / "config.json").write_text(json.dumps(TINY))
+    capsys.readouterr()
+    assert run([*argv, "fleet.yaml"]) == 0
+    shown = capsys.readouterr().err
+    assert "warning[LC4011]: chat/h100: `no-such-engine` is not on this machine" in shown
+    assert run([*argv, "fleet.yaml", "--simulate"]) == 0
+    assert "LC4011" not in capsys.readouterr().err
 
 
 def test_an_edited_command_is_shown_by_a_dry_run(
@@ -77,7 +148,7 @@ def test_an_edited_command_is_shown_by_a_dry_run(
     assert run(["apply", "plan.json", "--dry-run", "--detailed-exitcode"]) == 2
     shown = capsys.readouterr()
     assert "sh -c 'echo evil'" in shown.out
-    assert "(restarts 1)" in shown.out
+    assert "(restarts 1 replica)" in shown.out
     assert "chat/h100 runs: sh -c 'echo evil'" in shown.err
 
 

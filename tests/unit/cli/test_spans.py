@@ -3,6 +3,8 @@
 import contextlib
 import gzip
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -12,8 +14,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as RealSpan
 
+from llmd_ctl.cli.demo import script
 from llmd_ctl.cli.demo.protobuf import BadProtobufError, Span, read_spans
 from llmd_ctl.cli.demo.spans import SpanReceiver, tree
+from llmd_ctl.cli.load.run import trace_context
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 VALUES = st.one_of(
@@ -100,3 +104,25 @@ def test_the_receiver_keeps_what_is_posted(encoding: str | None) -> None:
         httpx.post(f"{receiver.url}/v1/traces", content=content, headers=headers)
         httpx.post(f"{receiver.url}/v1/traces", content=b"\xff")
         assert [s.name for s in receiver.traces()[(b"t" * 16).hex()]] == ["pick"]
+
+
+def test_of_the_requests_that_survived_one_that_was_under_way_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces = {}
+    lines = []
+    gone = "endpoint_unreachable"
+    for number, cause in enumerate((gone, "endpoint_lost", gone)):
+        request = f"load-{number}"
+        trace = trace_context(request).split("-")[1]
+        failed = Span(
+            trace, "a", "", "attempt", "router", "client", 0, 1, failed=True,
+            attributes={"error.type": cause},
+        )  # fmt: skip
+        good = replace(failed, span_id="b", failed=False, attributes={})
+        traces[trace] = [failed, good]
+        lines.append({"requestId": request, "ended": "done"})
+    monkeypatch.setattr(script, "read_logs", lambda _folder: SimpleNamespace(load=lines))
+    shown = script._trace(tmp_path, traces)
+    assert shown is not None
+    assert (shown["requestId"], shown["why"]) == ("load-1", "a request whose engine was killed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -13,6 +14,7 @@ from llmd_ctl.apply.status import FleetStatus, ModelStatus, ReplicaStatus, Varia
 from llmd_ctl.cli.boundary import run
 from llmd_ctl.cli.status import status_view
 from llmd_ctl.router.answer import EndpointHealth, RetryBudget
+from tests.unit.cli.test_boundary import FLEET
 
 
 def endpoint(router_state: str) -> ReplicaStatus:
@@ -47,6 +49,14 @@ def test_what_the_router_lacks_of_an_endpoint_is_shown() -> None:
             console.print(part)
     assert "load last reported 11.5s ago" in shown.get()
     assert found.to_json()["models"][0]["variants"][0]["replicas"][0]["degraded"]
+
+
+def test_an_endpoint_that_says_it_is_simulated_is_shown_so() -> None:
+    variant = replace(served_by(endpoint("ready")), simulated=True)
+    found = replace(fleet(), models=(ModelStatus("chat", (variant,)),))
+    row = next(line for line in shown(found).splitlines() if "nvidia-l4" in line)
+    assert " simulated " in row
+    assert "vllm" not in row
 
 
 def test_an_engine_that_runs_and_is_out_is_shown_as_out() -> None:
@@ -128,6 +138,20 @@ def test_an_external_endpoint_that_is_down_is_not_as_desired(
     assert run(["status", "--output", "json"]) == code
     [one] = json.loads(capsys.readouterr().out)["fleets"]
     assert one["converged"] is (code == 0)
+
+
+def test_a_file_that_was_never_applied_is_told_how_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    Path("fleet.yaml").write_text(FLEET)
+    assert run(["status", "fleet.yaml"]) == 64
+    told = capsys.readouterr().err
+    assert "error[LC6006]: the fleet of fleet.yaml was not applied here" in told
+    assert "hint: `llmd-ctl apply fleet.yaml` starts it." in told
+    assert run(["status", "small"]) == 64
+    assert "give the file instead" in capsys.readouterr().err
 
 
 def test_a_deleted_fleet_is_told_only_when_it_is_asked_for(

@@ -48,8 +48,12 @@ def test_simulated_answers_are_counted_and_said() -> None:
     assert summarize([line()])["simulated"] == 0
     found = summarize([line(simulated=True), line()])
     assert found["simulated"] == 1
-    assert "SIMULATED: 1 answers" in "\n".join(lines(found))
+    assert "SIMULATED: 1 answer came" in "\n".join(lines(found))
     assert "SIMULATED" not in "\n".join(lines(summarize([line()])))
+
+
+def test_one_request_is_told_in_the_singular() -> None:
+    assert next(lines(summarize([line()]))).startswith("1 request (1 streamed)")
 
 
 def test_an_empty_log_has_a_summary() -> None:

@@ -14,6 +14,7 @@ from llmd_ctl.cli.apply import served_line
 from llmd_ctl.cli.demo.metrics import retried
 from llmd_ctl.cli.demo.view import conclusion, summary_view, trace_view
 from llmd_ctl.cli.plan_view import (
+    command_line,
     fit_line,
     plan_document,
     plan_from_document,
@@ -22,6 +23,8 @@ from llmd_ctl.cli.plan_view import (
     summary_line,
 )
 from llmd_ctl.plan import (
+    HOST,
+    PORT,
     Capacity,
     Fit,
     Parallel,
@@ -91,6 +94,27 @@ def test_the_line_of_arithmetic_adds_up() -> None:
     assert budget - weights - reserve == pytest.approx(left, abs=0.2)
 
 
+def test_the_columns_are_explained_and_each_row_says_how_far_to_trust_its_speeds() -> None:
+    known = replace(VARIANT, facts={"confidence": "medium"})
+    shown = drawn(plan_view(plan_of(known)))
+    lines = shown.splitlines()
+    assert "Confidence" in next(line for line in lines if "Tokens/s" in line)
+    assert " medium " in next(line for line in lines if " h100 " in line)
+    said = " ".join(shown.split())
+    for words in (
+        "Tokens/s: prompts and answers of all replicas, for requests of 1,024 + 256 tokens.",
+        "Fit: share of the memory budget that is taken before any KV cache.",
+        "ITL: between tokens, so many requests at once", "high is measured",
+    ):  # fmt: skip
+        assert words in said
+    assert "Tokens/s:" not in drawn(plan_view(plan_of(UNKNOWN)))
+
+
+def test_a_plan_that_holds_one_request_says_so_in_the_singular() -> None:
+    line = fit_line(replace(VARIANT, fit=replace(FIT, kv_tokens=8300, concurrency=1.01)))
+    assert line.endswith("That is 8,300 tokens, or 1 request of the full 8,192 at once")
+
+
 def test_kv_that_is_limited_is_said_beside_what_would_be_left() -> None:
     assert "53.0 GiB for KV, of which it takes 1.0 GiB" in fit_line(
         replace(VARIANT, fit=replace(FIT, kv_bytes_limit=GIB))
@@ -128,15 +152,28 @@ def test_a_revision_says_whom_it_serves_and_whom_nobody_does() -> None:
     assert line(chat) == "Revision 9 of prod serves chat at http://x:1/v1"
     assert line(replace(old, name="old")) == "Revision 9 of prod serves old at http://x:1/v1"
     assert line(idle).startswith("Revision 9 of prod serves nobody: it has no replicas")
+    plan = replace(plan_of(), models=(chat,))
+    assert served_line(plan, 9, "http://x:1", ["chat/h100"]).endswith("; SIMULATED: all of it")
+    plan = replace(plan_of(), models=(chat, replace(old, name="old")))
+    assert served_line(plan, 9, "http://x:1", ["old/old"]).endswith("; SIMULATED: old/old")
     both = line(chat, replace(idle, name="code"))
     assert both.endswith("serves chat at http://x:1/v1; nobody serves code (no replicas)")
 
 
 def test_explain_tells_every_setting_and_who_set_it() -> None:
     shown = drawn(plan_view(plan_of(VARIANT), explain=True))
-    assert "--max-num-seqs = 256  (profile, over engine default)" in shown
+    assert "--max-num-seqs = 256  (by profile, over engine default)" in shown
     assert "a term of the arithmetic" in shown
     assert "vllm serve x" in shown
+
+
+def test_a_command_is_shown_without_placeholders() -> None:
+    command = ("vllm", "serve", "a b", "--host", HOST, "--port", PORT)
+    line = command_line(replace(VARIANT, command=command, env={"A": "1"}))
+    said = "A=1 vllm serve 'a b' --host 127.0.0.1 --port PORT  (PORT is chosen when it starts)"
+    assert line == said
+    shown = drawn(plan_view(plan_of(replace(VARIANT, command=command)), explain=True))
+    assert "{" not in shown
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])

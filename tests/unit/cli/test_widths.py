@@ -75,8 +75,8 @@ def test_no_line_is_wider_than_its_terminal_and_nothing_is_cut(name: str, width:
 @pytest.mark.parametrize(
     ("width", "under"),
     [
-        (60, "Accelerators 3 × 2 nvidia-h100 · Engine vllm 0.32.0"),
-        (80, "Engine vllm 0.32.0"),
+        (60, "Accelerators 3 × 2 nvidia-h100 · Engine vllm 0.32.0 · Confidence -"),
+        (80, "Engine vllm 0.32.0 · Confidence -"),
         (120, ""),
     ],
 )
@@ -84,7 +84,8 @@ def test_what_finds_no_room_stands_named_under_its_row(width: int, under: str) -
     lines = drawn(plan_view(plan_of(VARIANT)), width).splitlines()
     row = next(i for i, line in enumerate(lines) if line.startswith(" chat "))
     assert "17.70" in lines[row]
-    assert lines[row + 1].strip() == under
+    until = next(i for i, line in enumerate(lines[row + 1 :], row + 1) if not line)
+    assert " ".join(line.strip() for line in lines[row + 1 : until]) == under
 
 
 def test_what_is_no_terminal_has_one_width_whatever_the_environment(

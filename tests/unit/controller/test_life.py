@@ -13,7 +13,7 @@ import pytest
 from llmd_ctl.apply.apply import ApplyResult, apply_plan
 from llmd_ctl.apply.machine import MARK_STATE
 from llmd_ctl.apply.records import Desired, Observed
-from llmd_ctl.errors import ApplyFailed
+from llmd_ctl.errors import ApplyFailed, DoesNotFit
 from llmd_ctl.plan import Plan, Resilience, RouterTls
 from llmd_ctl.plan.resilience import Limits
 from tests.unit.controller.plans import external, model, plan, real_variant, variant
@@ -260,8 +260,33 @@ def test_a_command_that_is_not_there_fails_at_once_and_says_so() -> None:
     start = world.now
     with pytest.raises(ApplyFailed) as error:
         apply(world, plan(model("chat", real_variant("a"))))
-    assert "`vllm` is not an executable file" in error.value.problems[0].message
+    (problem,) = error.value.problems
+    assert "`vllm` is not an executable file" in problem.message
+    assert "put it on your PATH" in problem.remedy
+    assert ".log" not in problem.remedy
     assert world.now - start < 1.0
+
+
+def test_a_program_that_is_not_there_is_refused_before_anything_is_changed() -> None:
+    world = World()
+    world.uninstalled = {"vllm"}
+    real = plan(model("chat", real_variant("a", replicas=2), real_variant("b"), variant("c")))
+    with pytest.raises(DoesNotFit) as error:
+        apply(world, real)
+    (problem,) = error.value.problems
+    assert problem.code == "LC4011"
+    assert problem.message == "chat/a, chat/b: `vllm` is not on this machine"
+    assert "engine: {executable:" in problem.remedy
+    assert ROOT / "prod" / "desired.json" not in world.files
+    assert world.ours() == {}
+
+
+def test_what_runs_already_needs_no_program() -> None:
+    world = World()
+    real = plan(model("chat", real_variant("a")))
+    apply(world, real)
+    world.uninstalled = {"vllm"}
+    apply(world, plan(model("chat", real_variant("a"), variant("c"))))
 
 
 def test_a_crash_loop_ends_apply_with_reason_log_and_state() -> None:

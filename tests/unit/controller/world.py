@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -117,6 +117,7 @@ class World:
         self.looks = 0  # how often somebody looked for strangers on a replica's port
         self.bounds: dict[Path, int] = {}  # logs that were looked at, and their limits
         self.unspawnable: set[str] = set()
+        self.uninstalled: set[str] = set()  # programs that are nowhere on the PATH
         self.overlaps: list[str] = []
         self.controller_kills: list[int | None] = []  # for the next controllers, in order
         self.limits = Limits()
@@ -448,6 +449,9 @@ class WorldProcesses:
     def __init__(self, world: World, actor: Actor) -> None:
         self._world = world
         self._actor = actor
+
+    def can_start(self, program: str, env: Mapping[str, str]) -> bool:
+        return program not in self._world.uninstalled
 
     def spawn(self, launch: Launch) -> ProcessId:
         mark = launch.env.get(MARK_REPLICA, "")

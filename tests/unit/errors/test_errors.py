@@ -55,6 +55,38 @@ def test_a_problem_is_rendered_whole() -> None:
     )
 
 
+COMMAND = "`llmd-ctl apply /a/path/that/is/long/fleet.yaml --simulate`"
+PROSE = Problem(
+    "LC1020",
+    f"many words {'and more ' * 12}then {COMMAND} and the end",
+    Place("fleet.yaml", 12, 5, "", "  key: " + "x" * 80, 3),
+    found="one thing that was found, with words; another thing; a third thing that was found",
+    allowed=tuple(f"an allowed word {n}" for n in range(9)),
+    hint=f"Do {'this and that, ' * 9}and {{value: 3.35, unit: TB/s, source: …}} at the end.",
+)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_words_are_wrapped_and_what_is_copied_stays_whole(width: int) -> None:
+    plain = render_problem(PROSE)
+    shown = render_problem(PROSE, width=width)
+    assert " ".join(shown.split()) == " ".join(plain.split())
+    for whole in (COMMAND, "{value: 3.35, unit: TB/s, source: …}", "  key: " + "x" * 80):
+        assert any(whole in line for line in shown.splitlines())
+    long = [line for line in shown.splitlines() if len(line) > width]
+    assert all(line.strip().startswith(("`", "12 |", "one", "found", "{")) for line in long)
+    hint = shown.partition("  hint: ")[2].splitlines()
+    assert len(hint) > 1
+    assert all(line.startswith(" " * 8) for line in hint[1:])
+
+
+def test_what_fits_is_written_as_it_is() -> None:
+    problem = Problem("LC1020", "two  spaces", hint="")
+    assert render_problem(problem, width=80) == "error[LC1020]: two  spaces"
+    wide = Problem("LC1020", "字" * 20 + " " + "字" * 20, hint="")
+    assert len(render_problem(wide, width=80).splitlines()) == 2
+
+
 def test_a_warning_is_called_one_and_an_own_hint_wins() -> None:
     shown = render_problem(Problem("LC1020", "x", hint="Do this.", severity="warning"))
     assert shown == "warning[LC1020]: x\n  hint: Do this."

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from llmd_ctl.plan import Observed, Parallel, memory
+from llmd_ctl.plan.fit import taken_share
 from llmd_ctl.plan.kept import Keeping, kept
 from llmd_ctl.plan.parallel import (
     candidates,
@@ -14,6 +15,7 @@ from llmd_ctl.plan.parallel import (
     legal_tensors,
     tensor_objection,
 )
+from llmd_ctl.plan.units import counted, dollars
 from llmd_ctl.profiles import Catalog, ModelShape, read_shape
 from tests.unit.plan.fleets import GIB, fleet_text, plan_text, planned, problems_of, refused, tiny
 
@@ -123,6 +125,56 @@ def test_unsaid_it_is_the_smallest_that_fits(
     assert tried == [f"tensor {1 << n}" for n in range(tensor.bit_length() - 1)]
 
 
+SHARE = "engineArgs: {gpuMemoryUtilization: 0.88}"
+TIGHT = f"{{name: v, accelerator: nvidia-l4, replicas: 2, {SHARE}}}"
+
+
+def test_a_size_with_little_room_says_so_and_what_the_next_one_gives() -> None:
+    chosen = planned(TIGHT, model="maxModelLen: 8192", uri=QWEN)
+    asked = planned(
+        f"{TIGHT[:-1]}, parallelism: {{tensor: 8}}}}", model="maxModelLen: 8192", uri=QWEN
+    )
+    assert chosen.fit is not None
+    assert asked.fit is not None
+    assert asked.capacity is not None
+    assert asked.price_per_hour is not None
+    assert taken_share(chosen.fit) >= 0.9
+    assert (
+        f"little room: {taken_share(chosen.fit):.0%} of the memory budget is taken before any KV "
+        f"cache; {counted(round(chosen.fit.concurrency, 1), 'request')} of full length at once"
+    ) in chosen.reasons
+    assert (
+        f"parallelism: {{tensor: 8}} would fit at {taken_share(asked.fit):.0%} and carry "
+        f"{asked.capacity.tokens_per_second * 2:,.0f} tokens/s for "
+        f"{dollars(asked.price_per_hour)} an hour"
+    ) in chosen.reasons
+
+
+def test_little_room_is_no_news_to_who_said_the_size_and_has_no_way_out_on_the_largest() -> None:
+    said = f"{TIGHT[:-1]}, parallelism: {{tensor: 4}}}}"
+    model = "maxModelLen: 8192"
+    assert "little room" not in " ".join(planned(said, model=model, uri=QWEN).reasons)
+    four = "inventory: [{accelerator: nvidia-l4, nodes: 2, devicesPerNode: 4}]"
+    largest = planned(TIGHT, model=model, uri=QWEN, spec=four).reasons
+    assert any(r.endswith("one machine has no larger size") for r in largest)
+    roomy = planned("{name: v, accelerator: nvidia-h100}", model=model)
+    assert "little room" not in " ".join(roomy.reasons)
+
+
+def test_more_devices_for_the_sake_of_a_small_share_of_memory_are_explained() -> None:
+    model = "maxModelLen: 8192"
+    small = "{name: v, accelerator: nvidia-h100, engineArgs: {gpuMemoryUtilization: 0.2}}"
+    variant = planned(small, model=model)
+    assert variant.parallelism.tensor == 2
+    said = (
+        "because --gpu-memory-utilization is 0.2 (by engineArgs): with the usual 0.92, tensor 1 "
+        "would fit"
+    )
+    assert said in variant.reasons
+    assert said not in planned(small.replace("0.2", "0.9"), model=model).reasons
+    assert "because" not in " ".join(planned(small.replace("0.2", "0.9"), uri=QWEN).reasons)
+
+
 def test_the_inventory_says_how_many_devices_a_machine_has() -> None:
     item = "inventory: [{accelerator: nvidia-l4, nodes: 4, devicesPerNode: 1}]"
     problem = refused("{name: v, accelerator: nvidia-l4}", uri=QWEN, spec=item)
@@ -139,6 +191,20 @@ def test_an_illegal_split_is_refused_with_the_legal_ones_wherever_it_is_said(sai
     assert problem.allowed == ("1", "2", "4", "8")
     assert problem.place is not None
     assert problem.place.text[problem.place.column - 1] in "3-"
+
+
+@pytest.mark.parametrize("split", ["tensor", "pipeline", "expert"])
+def test_a_split_that_the_engine_has_no_flag_for_is_refused_and_not_left_out(
+    split: str, tmp_path: Path
+) -> None:
+    variant = "{accelerator: cpu-x86, engine: {name: llamacpp}, parallelism: {%s: %d}}"
+    text = fleet_text(f"- {variant % (split, 2)}", uri="./tiny")
+    (problem,) = problems_of(text, simulate=None, observed=tiny(tmp_path))
+    assert (problem.code, problem.allowed) == ("LC3011", ("1",))
+    assert problem.place is not None
+    assert problem.place.path.endswith(f"parallelism.{split}")
+    one = fleet_text(f"- {variant % (split, 1)}", uri="./tiny")
+    assert plan_text(one, simulate=None, observed=tiny(tmp_path))
 
 
 def test_a_split_over_more_devices_than_a_machine_has_is_refused() -> None:

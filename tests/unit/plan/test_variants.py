@@ -1,6 +1,7 @@
 """What a variant becomes: here, elsewhere, simulated, or refused."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -85,6 +86,29 @@ def test_a_profile_that_extends_one_that_is_here_is_here() -> None:
     assert problems_of(text, simulate=None, profiles=[mine])[0].code == "LC3014"
 
 
+@pytest.mark.parametrize("name", ["nvidia-h100", "nvidia-l4"])
+def test_a_profile_that_takes_the_place_of_a_built_in_one_is_named(name: str) -> None:
+    mine = (
+        "apiVersion: fleet.llmd-ctl.dev/v1alpha1\nkind: AcceleratorProfile\n"
+        f"metadata: {{name: {name}}}\nextends: nvidia-h100\nspec: {{description: mine}}\n"
+    )
+    (warning,) = plan_text(fleet_text(f"- {H100}"), profiles=[mine]).warnings
+    assert warning.code == "LC2035"
+    assert warning.message.startswith(f"the AcceleratorProfile {name} of /")
+    assert warning.message.endswith("profile-0.yaml takes the place of the built-in one")
+    other = mine.replace(f"name: {name}", "name: mine")
+    assert plan_text(fleet_text(f"- {H100}"), profiles=[other]).warnings == ()
+
+
+def test_an_engine_profile_of_a_built_in_name_is_named_once() -> None:
+    mine = (
+        "apiVersion: fleet.llmd-ctl.dev/v1alpha1\nkind: EngineProfile\n"
+        "metadata: {name: vllm}\nextends: vllm\nspec: {version: 0.32.0}\n"
+    )
+    plan = plan_text(fleet_text(f"- {H100}"), profiles=[mine])
+    assert [w.code for w in plan.warnings] == ["LC2035"]
+
+
 def test_a_variant_without_replicas_needs_no_device_here() -> None:
     text = fleet_text("- {name: v, accelerator: nvidia-h100, replicas: 0}")
     plan = plan_text(text, simulate=None)
@@ -100,6 +124,9 @@ def test_engines_on_one_machine_share_its_memory(tmp_path: Path) -> None:
     here = tiny(tmp_path)
     (problem,) = problems_of(text, simulate=None, observed=replace(here, memory_bytes=10 * GIB))
     assert problem.code == "LC3015"
+    assert problem.found is not None
+    assert re.fullmatch(r"[\d.]+ GiB", problem.found)
+    assert re.fullmatch(r"up to [\d.]+ GiB", problem.allowed[0])
     assert "chat/a" in problem.message
     assert "chat/b" in problem.message
     assert plan_text(text, simulate=None, observed=replace(here, memory_bytes=16 * GIB))
@@ -159,6 +186,41 @@ def test_idle_devices_are_named_with_what_they_cost() -> None:
     item = "inventory: [{accelerator: nvidia-h100, devicesPerNode: 8, pricePerDeviceHour: 2}]"
     (idle,) = plan_text(fleet_text(f"- {H100}", spec=item)).idle
     assert (idle.devices, idle.used, idle.idle, idle.price_per_hour) == (8, 1, 7, 14.0)
+
+
+INVENTORY = "inventory: [{accelerator: nvidia-h100, nodes: 2, devicesPerNode: 8}]"
+
+
+@pytest.mark.parametrize(
+    ("variant", "simulate", "here", "idle", "told"),
+    [
+        (H100, 1.0, 0, 15, None),
+        (H100.replace("}", ", engine: {name: sim}}"), None, 0, 15, None),
+        (H100, None, 16, 15, None),
+        (H100, None, 8, 7, "8"),
+        (H100.replace("}", ", replicas: 0}"), None, 0, 0, "none"),
+    ],
+)
+def test_where_this_machine_can_tell_the_inventory_adds_nothing_to_it(
+    variant: str, simulate: float | None, here: int, idle: int, told: str | None
+) -> None:
+    seen = Observed(accelerators={"cpu-x86": 1, "nvidia-h100": here})
+    text = fleet_text(f"- {variant}", spec=INVENTORY)
+    plan = plan_text(text, simulate=simulate, observed=seen)
+    assert [one.idle for one in plan.idle] == ([idle] if idle else [])
+    said = [p.message for p in plan.warnings if p.code == "LC3030"]
+    expected = f"the inventory counts 16 nvidia-h100, this machine has {told}: "
+    assert [message.startswith(expected) for message in said] == ([True] if told else [])
+
+
+def test_a_machine_is_one_whatever_the_inventory_counts(tmp_path: Path) -> None:
+    item = "inventory: [{accelerator: cpu-x86, nodes: 4, pricePerDeviceHour: 1}]"
+    text = fleet_text("- {name: a, accelerator: cpu-x86}", uri="./tiny", spec=item)
+    plan = plan_text(text, simulate=None, observed=tiny(tmp_path))
+    assert [p.code for p in plan.warnings] == ["LC3030"]
+    assert plan.summary.price_per_hour == 1
+    plan = plan_text(text.replace("nodes: 4, ", ""), simulate=None, observed=tiny(tmp_path))
+    assert plan.warnings == ()
 
 
 def test_the_inventorys_price_beats_the_profiles() -> None:
@@ -399,6 +461,19 @@ def test_a_promise_bounds_the_batch() -> None:
 @pytest.mark.parametrize("slo", ["itl: {p95: 1ms}", "ttft: {p95: 1ms}"])
 def test_a_promise_that_cannot_be_kept_is_warned_of(slo: str) -> None:
     assert warned(H100, model=f"slo: {{{slo}}}") == ("LC3020",)
+
+
+def test_times_and_amounts_are_told_as_people_write_them() -> None:
+    text = fleet_text(f"- {H100}", model="slo: {itl: {p95: 1ms}, ttft: {p95: 1.5s}}")
+    plan = plan_text(text, simulate=0.001)
+    said = [problem.message for problem in plan.warnings]
+    assert any(re.search(r"slo\.itl of 1ms: an idle replica takes [\d.]+m?s$", m) for m in said)
+    assert any(re.search(r"slo\.ttft of 1\.5s: an idle replica takes [\d.]+s$", m) for m in said)
+    kept = planned(f"{H100}", model="slo: {itl: {p95: 1.5s}}")
+    assert any(reason.endswith(" requests at once keep slo.itl, 1.5s") for reason in kept.reasons)
+    item = "inventory: [{accelerator: nvidia-h100, pricePerDeviceHour: 2.7}]"
+    priced = planned(H100, spec=item)
+    assert "$2.70 a device and hour, by the inventory" in priced.reasons
 
 
 def test_the_promise_is_p95_else_p99_else_p50() -> None:

@@ -32,6 +32,7 @@ STATUS = {
                     "inflightRequests": 2,
                     "more": 1,
                     "unreachable": "connection refused",
+                    "simulated": True,
                     "degraded": ["load last reported 11.5s ago"],
                     "health": {
                         "state": "out",
@@ -67,6 +68,7 @@ def test_status_is_read_as_far_as_it_is_needed() -> None:
     assert endpoint.degraded == ("load last reported 11.5s ago",)
     assert endpoint.health == EndpointHealth("out", "checks", 4000, "failed", 1500)
     assert endpoint.unreachable == "connection refused"
+    assert endpoint.simulated
     assert status.pools["chat"].retry_budget == RetryBudget(9.5, 3, 1)
     assert (status.config_error, status.needs_restart) == ("listen", True)
     assert status.certificates == ("listen.tls: the key does not fit",)

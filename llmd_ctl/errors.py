@@ -29,6 +29,7 @@ import yaml
 
 Severity = Literal["error", "warning"]
 ALLOWED_SHOWN = 16
+FEW = 3  # so many more are shown rather than counted
 TEXT_SHOWN = 200
 LINE_SHOWN = 96
 NUMBER = re.compile(r"[-+]?[0-9][0-9_,]*(\.[0-9]*)?([eE][-+]?[0-9]+)?")
@@ -217,12 +218,37 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     """
     if NUMBER.fullmatch(word):
         return None
-    folded = {name.casefold().replace("_", "").replace("-", ""): name for name in known}
-    wanted = word[:TEXT_SHOWN].casefold().replace("_", "").replace("-", "")
+    folded = {_bare(name): name for name in known}
+    wanted = _bare(word[:TEXT_SHOWN])
     near = difflib.get_close_matches(wanted, folded, n=1, cutoff=NEAR)
     ends = [name for name in folded if len(wanted) > 1 and name.endswith(wanted)]
     best = folded[near[0]] if near else min((folded[name] for name in ends), key=len, default=None)
     return best if best != word else None
+
+
+def nearest_first(word: str, known: Sequence[str]) -> Sequence[str]:
+    """Return all known words: those with `word` in them or of its first part, then by spelling.
+
+    The first part of an accelerator's name is its vendor, that of a model's its owner. Where
+    nothing is near, the order stays.
+    """
+    wanted = _bare(word[:TEXT_SHOWN])
+    first = re.split(r"[^a-z0-9]", word.casefold(), maxsplit=1)[0]
+    pairs = difflib.SequenceMatcher(b=wanted, autojunk=False)
+
+    def rank(name: str) -> tuple[bool, float]:
+        folded = _bare(name)
+        pairs.set_seq1(folded)
+        kin = bool(first and name.casefold().startswith(first)) or bool(wanted and wanted in folded)
+        return not kin, -pairs.ratio()
+
+    ranks = {name: rank(name) for name in known}
+    far = not ranks or min(ranks.values()) > (True, -NEAR)
+    return known if far else sorted(known, key=ranks.__getitem__)
+
+
+def _bare(word: str) -> str:
+    return word.casefold().replace("_", "").replace("-", "")
 
 
 def render_problem(
@@ -239,7 +265,7 @@ def render_problem(
     if problem.found is not None:
         out += _folded("  found: ", printable(problem.found), PARTS.split, width)
     if problem.allowed:
-        out += _folded("  allowed: ", _listing(problem.allowed), ITEMS.split, width)
+        out += _folded("  allowed: ", _listing(problem.allowed, problem.found), ITEMS.split, width)
     if problem.suggestion is not None:
         out.append(f"  did you mean: {problem.suggestion}")
     if problem.remedy:
@@ -279,10 +305,15 @@ def printable(text: str, limit: int = TEXT_SHOWN * 4) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
 
 
-def _listing(allowed: Sequence[str]) -> str:
-    shown = ", ".join(printable(word) for word in allowed[:ALLOWED_SHOWN])
+def _listing(allowed: Sequence[str], found: str | None) -> str:
+    """Write what is allowed; of a long list what is nearest, and where all of it is."""
     more = len(allowed) - ALLOWED_SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
+    if more <= FEW:
+        return ", ".join(printable(word) for word in allowed)
+    if found is not None:
+        allowed = nearest_first(found, allowed)
+    shown = ", ".join(printable(word) for word in allowed[:ALLOWED_SHOWN])
+    return f"{shown} and {more} more (all of them: --output json)"
 
 
 def _excerpt(place: Place, source_text: str | None) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "llmd-ctl"
 INTERRUPTED_EXIT = 130
+SPEED = re.compile(r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?")
 # What any system may answer in ordinary life. Other errors of the system are unforeseen: bugs.
 REFUSALS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOTDIR,
@@ -55,8 +57,17 @@ def run(argv: list[str]) -> int:
 
 
 def _spelled_out(argv: list[str]) -> list[str]:
-    """`--simulate` alone means the planned speed; typer knows no optional values."""
-    return ["--simulate=1" if word == "--simulate" else word for word in argv]
+    """`--simulate` takes a number that follows; alone it means the planned speed.
+
+    typer knows no optional values. A fleet file that is called like a number is written ./2.
+    """
+    out: list[str] = []
+    for word in argv:
+        if out and out[-1] == "--simulate" and SPEED.fullmatch(word):
+            out[-1] = f"--simulate={word}"
+        else:
+            out.append(word)
+    return ["--simulate=1" if word == "--simulate" else word for word in out]
 
 
 def _usage_problem(error: typer.TyperException) -> Problem:

@@ -92,7 +92,8 @@ def read_plan_file(source: str) -> Plan | None:
     if isinstance(document, dict) and "apiVersion" in document:
         return None
     if not isinstance(document, dict):
-        raise SpecInvalid.of("LC3001", f"{source} is not a plan", found=type(document).__name__)
+        found = "a list" if isinstance(document, list) else "a single value"
+        raise SpecInvalid.of("LC3001", f"{source} is not a plan", found=found)
     return plan_from_document(document)
 
 

@@ -41,9 +41,9 @@ def to_json(value: Any) -> Any:
 
 def from_json(cls: type[T], document: Any, schema: str) -> T:
     """Read a record of `cls` whose document says `schema`; raises `SpecInvalid`."""
-    if not isinstance(document, Mapping) or document.get("schema") != schema:
-        found = document.get("schema") if isinstance(document, Mapping) else type(document).__name__
-        raise SpecInvalid.of("LC3001", "this is not a plan", found=str(found), allowed=(schema,))
+    said = document.get("schema", "no schema") if isinstance(document, Mapping) else "no object"
+    if said != schema:
+        raise SpecInvalid.of("LC3001", "this is not a plan", found=str(said), allowed=(schema,))
     body = {key: item for key, item in document.items() if key != "schema"}
     try:
         record: T = _record(cls, body, "")

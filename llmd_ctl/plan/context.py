@@ -8,9 +8,12 @@ from __future__ import annotations
 from llmd_ctl.profiles.shape import ModelShape
 
 
-def longer(shape: ModelShape) -> str | None:
-    """Say why rope scaling of the model allows no more; None when it has none, or is counted."""
-    if shape.rope_type == "default" or shape.max_positions > shape.positions:
+def longer(shape: ModelShape, *, is_local: bool) -> str | None:
+    """Say why rope scaling of the model allows no more; None when it has none, or is counted.
+
+    Only the config.json of a model on this machine is its user's to change.
+    """
+    if not is_local or shape.rope_type == "default" or shape.max_positions > shape.positions:
         return None
     return (
         f"Lower maxModelLen: of rope scaling {shape.rope_type}, vLLM 0.32.0 takes "

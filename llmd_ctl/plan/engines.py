@@ -81,11 +81,12 @@ def choose(
 def _refuse(engine: Engine, accelerator: Accelerator, report: Report, path: Path) -> None:
     engines = accelerator.spec.engines
     why = engines[engine.name].not_yet if engine.name in engines else None
-    message, hint = f"{engine.name} does not run on {accelerator.name}", None
+    message = f"no profile says how {engine.name} runs on {accelerator.name}"
+    allowed = tuple(sorted(name for name, on in engines.items() if not on.not_yet))
+    hint = None if allowed else "Start it yourself and route to it (endpoint)."
     if why:
         message = f"{engine.name} on {accelerator.name} is not built yet: {why}"
         hint = "Route to one that runs already (endpoint), or plan it with engine: {name: sim}."
-    allowed = tuple(sorted(name for name, on in engines.items() if not on.not_yet))
     report.add("LC2013", message, path, found=engine.name, allowed=allowed, hint=hint)
 
 
@@ -126,6 +127,6 @@ def _check_flags(
         if flag not in engine.spec.flags:
             profile = f"profile {accelerator.name} ({accelerator.origin})"
             message = f"{profile} sets {flag}, which {engine.name} does not have"
-            report.add(
-                "LC2020", message, path, found=flag, allowed=tuple(sorted(engine.spec.flags))
-            )
+            hint = f"Mend or remove it in that profile, under engines.{engine.name}.settings."
+            allowed = tuple(sorted(engine.spec.flags))
+            report.add("LC2020", message, path, found=flag, allowed=allowed, hint=hint)

@@ -12,9 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from llmd_ctl.errors import closest
+from llmd_ctl.plan import flag_hint
 from llmd_ctl.plan.records import Scalar
 from llmd_ctl.plan.report import Path, Report
-from llmd_ctl.profiles.engine import Engine, Flag
+from llmd_ctl.profiles.engine import Engine, Flag, FlagType
 from llmd_ctl.profiles.flag_value import (
     WORDS,
     Fault,
@@ -69,13 +71,11 @@ class FlagReader:
         """Read one of `engineArgs`; None when it is refused."""
         flag = self.engine.by_argument.get(name)
         if flag is None:
-            allowed = self._near(name, self.engine.by_argument)
-            message = f"{self.title} has no argument {name}"
-            self.report.add("LC2020", message, path, key=True, found=name, allowed=allowed)
+            self._not_there("argument", name, self.engine.by_argument, path)
             return None
         known = self.engine.spec.flags[flag]
         if self._refused(flag, path) or self._faulty(
-            unfit(self.engine, flag, value), as_text(value), path
+            unfit(self.engine, flag, value), as_text(value), path, known.type
         ):
             return None
         if known.nargs not in (None, "?"):
@@ -100,7 +100,7 @@ class FlagReader:
         name, equals, attached = self._parts(word)
         flag, off = self._flag(name)
         if flag is None:
-            self._unknown(word, name, here)
+            self._unknown(word, words[at - 1] if at else None, here)
             # The value of a flag that is not known is not to be complained about as well.
             return (2 if _is_value(words, at + 1) and not equals else 1), None
         known = self.engine.spec.flags[flag]
@@ -112,9 +112,8 @@ class FlagReader:
             return taken, self._switch(flag, known, values, here, off=off)
         if not values and known.nargs not in {"?", "*"}:
             message = f"{flag} needs a value"
-            self.report.add(
-                "LC2021", message, here, found=word, hint=f"It takes {WORDS[known.type]}."
-            )
+            hint = f"Write {WORDS[known.type]} as the next item, or with = behind it."
+            self.report.add("LC2021", message, here, found=word, hint=hint)
             return taken, None
         dotted = "." in name
         places = [here] if equals else [(*path, at + 1 + n) for n in range(len(values))]
@@ -166,7 +165,9 @@ class FlagReader:
         self, flag: str, known: Flag, values: Sequence[str], path: Path, *, off: bool
     ) -> Given | None:
         if values:
-            self.report.add("LC2021", f"{flag} takes no value", path, found=values[0])
+            other = f"write --no-{flag[2:]}" if known.negatable else "remove it"
+            hint = f"Write {flag} alone, or {other}."
+            self.report.add("LC2021", f"{flag} takes no value", path, found=values[0], hint=hint)
             return None
         return Given(flag, not off, written(flag, known, not off), path)
 
@@ -182,28 +183,42 @@ class FlagReader:
     def _parses(self, flag: str, known: Flag, text: str, path: Path) -> bool:
         number = {"int": WHOLE, "float": DECIMAL}.get(known.type)
         if number is not None and not number.fullmatch(text):
-            return not self._faulty(wrong_kind(self.engine, flag), text, path)
-        return not self._faulty(unfit_text(self.engine, flag, text), text, path)
+            return not self._faulty(wrong_kind(self.engine, flag), text, path, known.type)
+        return not self._faulty(unfit_text(self.engine, flag, text), text, path, known.type)
 
     def _refused(self, flag: str, path: Path) -> bool:
         return self._faulty(unusable(self.engine, flag), flag, path)
 
-    def _faulty(self, fault: Fault | None, found: str, path: Path) -> bool:
+    def _faulty(
+        self, fault: Fault | None, found: str, path: Path, kind: FlagType | None = None
+    ) -> bool:
         if fault is not None:
+            wrong = kind if fault.code == "LC2021" else None
             self.report.add(
                 fault.code, fault.message, path,
                 key=fault.of_flag, found=found, allowed=fault.allowed,
+                hint=fault.hint or (flag_hint.for_kind(wrong, found) if wrong else None),
             )  # fmt: skip
         return fault is not None
 
-    def _unknown(self, word: str, name: str, path: Path) -> None:
-        if not word.startswith("-"):
-            message = f"{word} is the value of no flag"
-            self.report.add("LC2026", message, path, found=word)
+    def _unknown(self, word: str, before: str | None, path: Path) -> None:
+        """Report a word that names no flag; `before` is the word that it follows."""
+        name = word.partition("=")[0]
+        if word.startswith("-"):
+            self._not_there("flag", name, self.engine.by_spelling, path)
             return
-        allowed = self._near(name, self.engine.by_spelling)
-        message = f"{self.title} has no flag {name}"
-        self.report.add("LC2020", message, path, found=name, allowed=allowed)
+        flag, equals, _ = (before or "").partition("=")
+        known = flag if self._flag(flag)[0] is not None else None
+        hint = flag_hint.for_stray(known, has_value=bool(equals))
+        self.report.add("LC2026", f"{word} is the value of no flag", path, found=word, hint=hint)
+
+    def _not_there(self, what: str, name: str, known: Mapping[str, str], path: Path) -> None:
+        allowed = self._near(name, known)
+        hint = flag_hint.for_unknown(self.engine, closest(name, allowed), raw=what == "flag")
+        message = f"{self.title} has no {what} {name}"
+        self.report.add(
+            "LC2020", message, path, key=what == "argument", found=name, allowed=allowed, hint=hint
+        )
 
     def _near(self, name: str, known: Mapping[str, str]) -> tuple[str, ...]:
         """Return what may be meant, nearest first; of hundreds of flags a few are enough."""

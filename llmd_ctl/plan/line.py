@@ -28,6 +28,7 @@ def judge(ready: Ready, model_name: str, report: Report) -> bool:
             "LC3040" if refused else "LC3041",
             told,
             _place(finding, ready),
+            found=finding.found,
             allowed=finding.allowed,
             hint=finding.remedy,
             severity=finding.rule.severity,

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 from llmd_ctl.plan import context, memory, parallel
 from llmd_ctl.plan.engines import Chosen
-from llmd_ctl.plan.fit import Device, Load, constant_bytes, fit_of, gib
+from llmd_ctl.plan.fit import Device, Load, fit_of, gib
 from llmd_ctl.plan.kept import Keeping, kept
 from llmd_ctl.plan.records import Fit, Parallel
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.settings import Settings
+from llmd_ctl.plan.way_out import Refused
 from llmd_ctl.profiles.accelerator import Accelerator
 from llmd_ctl.profiles.flag_value import MOST
 from llmd_ctl.profiles.shape import ModelShape
@@ -43,6 +44,7 @@ class Sizing:
     devices: int
     memory_bytes: int | None  # of a host, as observed
     expert: int | None  # expert parallelism as said
+    is_local: bool  # whether the model lies on this machine
     path: Path
     report: Report
 
@@ -88,6 +90,11 @@ class Sizing:
         form = self._kv_format()
         if not self._length_is_legal(length) or form is None:
             return None
+        return self._load_of(length, form)
+
+    def _load_of(self, length: int, form: str) -> Load:
+        """What the engine is asked to hold with a context of this length."""
+        value = self.settings.whole
         sequences = value("maxSequences") or 1
         limit = value("kvBytes")
         if self.chosen.engine.spec.context_times_sequences:
@@ -115,10 +122,11 @@ class Sizing:
         if value is None or 0 < value <= most:
             return True
         flag = self.chosen.engine.spec.roles.get(role, role)
-        message = f"{flag} is not possible"
+        allowed = f"1 to {most}"
         self.report.add(
-            "LC2021", message, self._where(role), found=str(value), allowed=(f"1 to {most}",)
-        )
+            "LC2021", f"{flag} cannot be {value}", self._where(role), found=str(value),
+            allowed=(allowed,), hint=f"Write {allowed}, or leave it out for the default.",
+        )  # fmt: skip
         return False
 
     def _length_is_legal(self, length: int) -> bool:
@@ -127,7 +135,8 @@ class Sizing:
         message = f"the model takes at most {self.shape.max_positions:,} tokens"
         self.report.add(
             "LC3012", message, self._where("maxModelLen"), found=str(length),
-            allowed=(f"1 to {self.shape.max_positions}",), hint=context.longer(self.shape),
+            allowed=(f"1 to {self.shape.max_positions}",),
+            hint=context.longer(self.shape, is_local=self.is_local),
         )  # fmt: skip
         return False
 
@@ -149,8 +158,9 @@ class Sizing:
         reason = reason or parallel.pipeline_objection(self.shape, stages)
         if reason is not None:
             message = f"pipeline parallelism {stages} is not possible: {reason}"
+            legal = "1" if "pipeline" in self.chosen.on.unsupported else f"1 to {self.shape.layers}"
             self.report.add(
-                "LC3011", message, self._where("pipeline"), found=str(stages), allowed=("1",)
+                "LC3011", message, self._where("pipeline"), found=str(stages), allowed=(legal,)
             )
             return None
         return stages
@@ -181,9 +191,21 @@ class Sizing:
         objections = {n: parallel.expert_objection(self.shape, said or n, n) for n in tensors}
         kept = tuple(n for n, objection in objections.items() if objection is None)
         if not kept:
-            message = f"expert parallelism is not possible: {objections[tensors[-1]]}"
-            self.report.add("LC3011", message, self._where("expert"), found=str(said or "true"))
+            self._no_experts(tensors, said, objections[tensors[-1]])
         return kept
+
+    def _no_experts(self, tensors: tuple[int, ...], said: int | None, why: str | None) -> None:
+        """Refuse the expert parallelism with those that go with the tensor parallelisms."""
+        good = [n for n in tensors if parallel.expert_objection(self.shape, n, n) is None]
+        legal = tuple(str(n) for n in sorted({1, *good}))
+        found, hint = str(said or "true"), None
+        if not self.shape.experts:
+            hint = "Remove it; only models with experts are split this way."
+        elif said is None:
+            legal, hint = ("false",), "Remove it, or choose a tensor parallelism that divides them."
+        message = f"expert parallelism is not possible: {why}"
+        where = self._where("expert")
+        self.report.add("LC3011", message, where, found=found, allowed=legal, hint=hint)
 
     def _experts(self, tensor: int) -> int:
         return tensor if self.shape.experts and self.settings.value("expert") is True else 1
@@ -197,8 +219,7 @@ class Sizing:
             total = self.memory_bytes
         if total is None:
             message = f"how much memory {self.accelerator.name} has here is not known"
-            hint = "Give memoryBytes in a profile that extends it."
-            self.report.add("LC3018", message, (*self.path, "accelerator"), hint=hint)
+            self.report.add("LC3018", message, (*self.path, "accelerator"), found="nothing")
             return None
         share = self._utilization()
         if share is None:
@@ -219,8 +240,10 @@ class Sizing:
         share = float(value) if isinstance(value, int | float) else 1.0
         if 0 < share <= 1:
             return share
-        message = "the share of memory is above 0 and at most 1"
-        self.report.add("LC2021", message, self._where("utilization"), found=str(value))
+        self.report.add(
+            "LC2021", "the share of memory is above 0 and at most 1", self._where("utilization"),
+            found=str(value), hint="Write 0.92 for 92 %, or leave it out for the default.",
+        )  # fmt: skip
         return None
 
     # --- words ---
@@ -283,20 +306,24 @@ class Sizing:
             message,
             where,
             found=_shortfall(fit),
-            hint=self._way_out(fit, tensor, device, load),
+            hint=self._refused(fit, tensor, device, load).way_out(),
         )
 
-    def _way_out(self, fit: Fit, tensor: int, device: Device, load: Load) -> str:
-        """Say what would fit: more devices, or less context."""
-        for wider in parallel.legal_tensors(self.shape, self.devices):
-            split = Parallel(tensor=wider, pipeline=self._stages() or 1)
-            if wider > tensor and fit_of(self.shape, split, device, load).verdict == "fits":
-                return f"parallelism: {{tensor: {wider}}} fits."
-        room = fit.kv_bytes_free - constant_bytes(fit)
-        length = room // max(1, fit.kv_bytes_per_token) if room > 0 else 0
-        if 0 < length < load.max_model_len:
-            return f"maxModelLen: {length} is the longest that fits."
-        return "Use an accelerator with more memory, or a smaller model."
+    def _refused(self, fit: Fit, tensor: int, device: Device, load: Load) -> Refused:
+        stages = self.settings.whole("pipeline") or 1
+        return Refused(
+            accelerator=self.accelerator,
+            shape=self.shape,
+            device=device,
+            devices=self.devices,
+            load=load,
+            fit=fit,
+            tensor=tensor,
+            split=lambda wide: Parallel(wide, stages, expert=self._experts(wide)),
+            reload=lambda length: self._load_of(length, load.kv_format),
+            tensor_at=self.settings.path_of("tensor"),
+            kv_bytes_at=self.settings.path_of("kvBytes"),
+        )
 
 
 def _shortfall(fit: Fit) -> str:

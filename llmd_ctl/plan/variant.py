@@ -156,6 +156,7 @@ class VariantPlanner:
             devices=devices,
             memory_bytes=scene.observed.memory_bytes,
             expert=variant.parallelism.expert,
+            is_local=self.reader.is_local,
             path=ready.path,
             report=scene.report,
         )

@@ -6,7 +6,8 @@
     number       a figure, its source, its confidence; units and possible ranges
     accelerator engine model   the types of the three kinds of profile
     kubernetes container topology transfer backend   parts of an accelerator's, for renderers
-    document     a profile file against its type, faults placed;  catalog: all profiles by name
+    catalog      all profiles by name: built_in and, faults placed, those of user_file (document:
+                 a file against its type; figure: a figure against its dimension)
     shape        a config.json as parameters, bytes, and what is kept for each request, put
                  together from attention, latent, compressed, recurrent, feed_forward and tower
                  (layers: which layer is of which kind; cache, part: what they answer with;

@@ -5,6 +5,7 @@ Used by `shape` and what it puts together. A key may be dotted, for a map inside
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from llmd_ctl.profiles.model import ConfigError
 
 LARGEST = 10**9  # no count in a config.json is above this
+MOST_TOLD = 80
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,8 @@ class Config:
         if value is None and default is not None:
             return default
         if type(value) is not int or not 0 < value <= LARGEST:
-            found = "nothing" if value is None else str(value)[:80]
             message = f"{key} of the model's config must be a whole number above 0"
-            raise ConfigError("LC2033", message, found=found)
+            raise ConfigError("LC2033", message, found=told(value))
         return value
 
     def maybe(self, key: str) -> int:
@@ -61,6 +62,13 @@ class Config:
         return Config(self.map(key))
 
 
+def told(value: Any) -> str:
+    """Say what a config.json holds, as it stands there."""
+    if value is None:
+        return "nothing"
+    return json.dumps(value, ensure_ascii=False, default=str)[:MOST_TOLD]
+
+
 def _not(wanted: str, key: str, value: Any) -> ConfigError:
     message = f"{key} of the model's config must be {wanted}"
-    return ConfigError("LC2033", message, found=str(value)[:80])
+    return ConfigError("LC2033", message, found=told(value))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llmd_ctl.profiles.config import LARGEST, Config
+from llmd_ctl.profiles.config import LARGEST, Config, told
 from llmd_ctl.profiles.model import ConfigError
 
 # Rope types whose context length is already counted in max_position_embeddings.
@@ -33,7 +33,7 @@ def max_positions(config: Config, family: str) -> int:
         return positions
     if type(factor) not in {int, float} or not 1 <= factor <= LARGEST / positions:
         message = f"the factor of rope_scaling must be a number from 1 to {LARGEST / positions:g}"
-        raise ConfigError("LC2033", message, found=repr(factor)[:80])
+        raise ConfigError("LC2033", message, found=told(factor))
     return int(positions * factor)
 
 
@@ -45,5 +45,5 @@ def rope_of(config: Config, family: str) -> tuple[str, Any]:
     kind = rope.get("rope_type", rope.get("type", "default"))
     if not isinstance(kind, str):
         message = "rope_type of the model's config must be text"
-        raise ConfigError("LC2033", message, found=str(kind)[:80])
+        raise ConfigError("LC2033", message, found=told(kind))
     return kind, rope.get("factor")

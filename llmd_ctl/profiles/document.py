@@ -16,15 +16,17 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from pydantic.alias_generators import to_camel
 
+from llmd_ctl.errors import closest
+from llmd_ctl.profiles.figure import check_figure, scaled
 from llmd_ctl.profiles.number import Cited, Dimension, Number, dimension, unknown, words
 from llmd_ctl.spec.findings import Findings
+from llmd_ctl.spec.kinds import ANY, LIST, MAP, NUMBER, SWITCH, TEXT, WHOLE, Inside, remedy
 from llmd_ctl.spec.nodes import Document, Node, Path
-from llmd_ctl.spec.source import dotted
+from llmd_ctl.spec.source import dotted, short_name
 
 T = TypeVar("T")
-NUMBER_KEYS = ("value", "unit", "source", "confidence")
 FACT = frozenset({"value", "source"})  # keys that only a whole fact has
-KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+KINDS = {str: TEXT, int: WHOLE, float: NUMBER, bool: SWITCH}
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class Checker:
         self.findings = findings
         self.document = document
         self.partial = partial
+        self.extends = partial
         self.sound = True
 
     def check(self, cls: type, path: Path) -> bool:
@@ -103,26 +106,28 @@ class Checker:
         self.findings.add(code, message, self.document.mark(path, key=key), path, **more)
 
     def _section(self, cls: type, node: Node, path: Path) -> None:
-        if not isinstance(node.value, dict):
-            self._kind("a map", node, path)
-            return
         fields = fields_of(cls)
+        if not isinstance(node.value, dict):
+            required = tuple(f.key for f in fields.values() if f.required and not self.partial)
+            self.wrong_kind(MAP, node, path, Inside(tuple(fields), required))
+            return
         for key, child in node.value.items():
             if key in fields:
                 if child.value is not None or not fields[key].nullable:
                     self._value(fields[key].hint, child, (*path, key))
             else:
-                self._unknown(key, fields, path)
+                self.unknown(key, fields, path)
         for field in fields.values():
             if field.required and field.key not in node.value and not self.partial:
                 message = f'the key "{field.key}" is missing in {dotted(path)}'
-                self.say("LC2003", message, path, key=True)
+                hint = "Add it: a list replaces that of the other profile whole."
+                self.say("LC2003", message, path, key=True, hint=hint if self.extends else None)
 
     def _value(self, hint: Any, node: Node, path: Path) -> None:
         figure = dimension(hint)
         origin = get_origin(hint)
         if figure is not None:
-            self._number(figure, node, path)
+            check_figure(self, figure, node, path)
         elif dataclasses.is_dataclass(hint) and isinstance(hint, type):
             self._section(hint, node, path)
         elif origin is Mapping:
@@ -131,24 +136,24 @@ class Checker:
         elif origin is tuple:
             self._items(_unwrapped(get_args(hint)[0]), node, path)
         elif origin is Literal or words(hint) is not None:
-            self._word(words(hint) or get_args(hint), node, path)
+            self.word(words(hint) or get_args(hint), node, path)
         elif hint is not Any:
             self._scalar(hint, node, path)
 
     def _mapping(self, keys: Any, hint: Any, node: Node, path: Path) -> None:
-        if not isinstance(node.value, dict):
-            self._kind("a map", node, path)
-            return
         known = words(keys)
+        if not isinstance(node.value, dict):
+            self.wrong_kind(MAP, node, path, Inside(known or ()))
+            return
         for key, child in node.value.items():
             if known is not None and key not in known:
-                self._unknown(key, known, path)
+                self.unknown(key, known, path)
             else:
                 self._value(hint, child, (*path, key))
 
     def _items(self, hint: Any, node: Node, path: Path) -> None:
         if not isinstance(node.value, list):
-            self._kind("a list", node, path)
+            self.wrong_kind(LIST, node, path)
             return
         partial, self.partial = self.partial, False  # a list replaces another whole
         for index, child in enumerate(node.value):
@@ -158,74 +163,32 @@ class Checker:
     def _scalar(self, hint: Any, node: Node, path: Path) -> None:
         allowed = hint if isinstance(hint, tuple) else (hint,)
         if type(node.value) not in allowed:
-            self._kind(" or ".join(KINDS[kind] for kind in allowed), node, path)
+            self.wrong_kind(" or ".join(KINDS[kind] for kind in allowed), node, path)
 
-    def _word(self, words: tuple[str, ...], node: Node, path: Path) -> None:
+    def word(self, words: tuple[str, ...], node: Node, path: Path) -> None:
+        """Add the problem of a word that is none of those there are."""
         if node.value not in words:
-            message = f"{dotted(path[-1:])} has a value that is not known"
-            self.say("LC2004", message, path, found=node.describe().strip('"'), allowed=words)
+            found, name = node.describe().strip('"'), short_name(path)
+            near = closest(found, words)
+            hint = f"Write {near or 'one of the allowed words'} for {name}."
+            self.say(
+                "LC2004", f"unknown {name}: {found}", path, found=found, allowed=words, hint=hint
+            )
 
-    def _unknown(self, key: str, allowed: Iterable[str], path: Path) -> None:
-        message = f'unknown key "{key}" in {dotted(path) or "a profile"}'
-        self.say("LC2002", message, (*path, key), key=True, found=key, allowed=tuple(allowed))
+    def unknown(self, key: str, allowed: Iterable[str], path: Path) -> None:
+        """Add the problem of a key that does not exist."""
+        message, known = f'unknown key "{key}" in {dotted(path) or "a profile"}', tuple(allowed)
+        near = closest(key, known)
+        hint = None if near is None else f"Write {near}, or remove the key."
+        self.say("LC2002", message, (*path, key), key=True, found=key, allowed=known, hint=hint)
 
-    def _kind(self, wanted: str, node: Node, path: Path) -> None:
-        self.say("LC2004", f"{dotted(path)} must be {wanted}", path, found=node.describe())
-
-    # A figure: {value, unit, source, confidence}
-
-    def _number(self, figure: Dimension, node: Node, path: Path) -> None:
-        if not isinstance(node.value, dict):
-            unit = f", unit: {next(iter(figure.units))}" if figure.units else ""
-            hint = f"Write {{value: {node.written or '…'}{unit}, source: …, confidence: low}}."
-            message = f"{dotted(path)} must be a figure with its source"
-            self.say("LC2005", message, path, found=node.describe(), hint=hint)
-            return
-        for key in node.value:
-            if key not in NUMBER_KEYS:
-                self._unknown(key, NUMBER_KEYS, path)
-        for key in ("source", "unit"):
-            child = node.get(key)
-            if child is not None and not isinstance(child.value, str):
-                self._kind("text", child, (*path, key))
-        confidence = node.get("confidence")
-        if confidence is not None:
-            self._word(("high", "medium", "low"), confidence, (*path, "confidence"))
-        self._figure(figure, node, path)
-
-    def _figure(self, figure: Dimension, node: Node, path: Path) -> None:
-        value, at = node.get("value"), (*path, "value")
-        if value is None:
-            self.say("LC2003", f'the key "value" is missing in {dotted(path)}', path)
-            return
-        if value.value is None:
-            if figure.null is None:
-                self.say("LC2005", f"{dotted(path)} must be known", at, found="nothing")
-            return
-        number = value.value
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            self._kind("a number", value, at)
-            return
-        factor = self._unit(figure, node, path)
-        if factor is not None and not (_finite(number) and figure.allows(_scaled(number, factor))):
-            message = f"{dotted(path)} is no possible {figure.name}"
-            self.say("LC2006", message, at, found=value.describe(), allowed=(figure.range,))
-
-    def _unit(self, figure: Dimension, node: Node, path: Path) -> float | None:
-        """Return what the value is multiplied by; None when that cannot be told."""
-        unit = node.text("unit")
-        allowed = tuple(figure.units)
-        if unit is None and not allowed:
-            return 1.0
-        if unit is None:
-            message = f"{dotted(path)} does not say its unit"
-            self.say("LC2005", message, path, allowed=allowed, hint="Add unit: beside value:.")
-            return None
-        if unit not in figure.units:
-            message = f"a {figure.name} is not measured in {unit}"
-            self.say("LC2005", message, (*path, "unit"), found=unit, allowed=allowed)
-            return None
-        return figure.units[unit]
+    def wrong_kind(self, wanted: str, node: Node, path: Path, inside: Inside = ANY) -> None:
+        """Add the problem of a value that is not of the wanted kind."""
+        lead = f"{path[-1]}:" if isinstance(path[-1], str) else "-"
+        self.say(
+            "LC2004", f"{dotted(path)} must be {wanted}", path,
+            found=node.describe(), hint=remedy(wanted, lead, node, inside),
+        )  # fmt: skip
 
 
 # --- building ------------------------------------------------------------------------------------
@@ -279,21 +242,10 @@ def _made(hint: Any, value: Any, origin: str) -> Any:
 
 def _number_of(figure: Dimension, data: Mapping[str, Any], origin: str) -> Number:
     value = data["value"]
-    factor = figure.units[data["unit"]] if figure.units else 1.0
+    if value is not None:
+        value = scaled(value, figure.units[data["unit"]] if figure.units else 1.0)
     return Number(
-        None if value is None else _scaled(value, factor),
+        value,
         data.get("source") or origin,
         data.get("confidence", "low"),
     )
-
-
-def _finite(number: float) -> bool:
-    """Whether a number can be computed with; whole numbers have no bound in YAML."""
-    return abs(number) < 1e300
-
-
-def _scaled(value: float, factor: float) -> float:
-    """Multiply; a whole number of bytes stays whole whatever it was written in."""
-    scaled = value * factor
-    nearest = round(scaled) if abs(scaled) < 2**53 else scaled
-    return float(nearest) if abs(scaled - nearest) < 1e-6 * max(1.0, abs(scaled)) else scaled

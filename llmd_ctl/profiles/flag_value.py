@@ -39,6 +39,7 @@ class Fault:
     message: str
     allowed: tuple[str, ...] = ()
     of_flag: bool = False  # whatever its value
+    hint: str | None = None
 
 
 def as_text(value: Scalar) -> str:
@@ -126,7 +127,12 @@ def _out_of_range(engine: Engine, flag: str, value: Scalar) -> Fault | None:
         return None
     if role == "maxModelLen" and value == CHOOSE:
         return None
-    return Fault("LC2021", f"{flag} is not possible", (f"above 0, at most {most}",))
+    if role == "utilization":
+        hint = "Write 0.92 for 92 %, or leave it out for the default."
+        return Fault("LC2021", f"{flag} is not possible", ("above 0, at most 1",), hint=hint)
+    allowed = f"1 to {most}"
+    hint = f"Write {allowed}, or leave it out for the default."
+    return Fault("LC2021", f"{flag} is not possible", (allowed,), hint=hint)
 
 
 def _is_json(text: str) -> bool:

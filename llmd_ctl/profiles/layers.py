@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from llmd_ctl.profiles.config import Config
+from llmd_ctl.profiles.config import Config, told
 from llmd_ctl.profiles.model import ConfigError
 from llmd_ctl.profiles.quantization import Role
 from llmd_ctl.profiles.recipe import Sayings
@@ -164,7 +164,7 @@ def _chosen(config: Config, count: int) -> frozenset[int]:
 def _word(known: Any, word: Any) -> Any:
     if isinstance(word, str | int) and word in known:
         return known[word]
-    raise ConfigError("LC2031", f"layers of type {word} are not built yet", found=str(word)[:80])
+    raise ConfigError("LC2031", f"layers of type {word} are not built yet", found=told(word))
 
 
 def _cut(values: list[Any], count: int, key: str) -> list[Any]:

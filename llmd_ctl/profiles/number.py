@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from llmd_ctl.errors import closest
+from llmd_ctl.spec.meant import quantity
+
 Confidence = Literal["high", "medium", "low"]
 RANK: dict[Confidence, int] = {"low": 0, "medium": 1, "high": 2}
 
@@ -82,10 +85,30 @@ class Dimension:
     @property
     def range(self) -> str:
         """The allowed range, in words."""
-        unit = f" {next(iter(self.units))}" if self.units else ""
         start = f"above {self.low:g}" if self.above_low else f"{self.low:g} or more"
         kind = "a whole number, " if self.whole else ""
-        return f"{kind}{start}, at most {self.high:g}{unit}"
+        first = next(iter(self.units), "")
+        whole = [unit for unit, size in self.units.items() if (self.high / size).is_integer()]
+        unit = max(whole, key=self.units.__getitem__, default=first)
+        most = f"{self.high / self.units.get(unit, 1):.10g} {unit}".rstrip()
+        of = f" of {first}" if self.whole and first else ""
+        return f"{kind.replace(',', f'{of},')}{start}, at most {most}"
+
+    def written(self, key: str, text: str) -> str:
+        """How to write such a figure under a key, with the number and the unit that `text` has."""
+        number, unit = quantity(text) or ("…", "")
+        parts = [f"value: {number}"]
+        if self.units:
+            parts.append(f"unit: {self._unit(unit) or '…'}")
+        return f"{key}: {{{', '.join(parts)}, source: where it is from, confidence: low}}"
+
+    def _unit(self, word: str) -> str | None:
+        """Return the unit that a word spells; bits and bytes are told apart."""
+        if word in self.units:
+            return word
+        bits = {unit for unit in self.units if "bit" in unit}
+        alike = [unit for unit in self.units if not bits or (unit in bits) == ("b" in word)]
+        return closest(word, alike) if word else None
 
     def allows(self, value: float) -> bool:
         """Whether a value in the first unit is possible at all."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmd_ctl.profiles.cache import CacheGroup, State
+from llmd_ctl.profiles.config import told
 from llmd_ctl.profiles.model import ConfigError
 from llmd_ctl.profiles.recipe import Made, Recipe
 
@@ -33,7 +34,7 @@ def _state_bytes(recipe: Recipe, key: str, default: int) -> int:
         return default
     if not isinstance(asked, str) or asked not in STATE_BYTES:
         message = f"{key} of the model's config is not known"
-        raise ConfigError("LC2033", message, found=str(asked)[:80], allowed=tuple(STATE_BYTES))
+        raise ConfigError("LC2033", message, found=told(asked), allowed=tuple(STATE_BYTES))
     return STATE_BYTES[asked]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from llmd_ctl.profiles.attention import Heads, attention, block_index, head_norms, heads_of
 from llmd_ctl.profiles.cache import CacheGroup
 from llmd_ctl.profiles.compressed import compressed_attention
-from llmd_ctl.profiles.config import Config
+from llmd_ctl.profiles.config import Config, told
 from llmd_ctl.profiles.context_length import max_positions, rope_of
 from llmd_ctl.profiles.feed_forward import Feeds, feed_forward
 from llmd_ctl.profiles.latent import index_layers_of, latent_attention
@@ -169,14 +169,19 @@ class _Reader:
                 )
 
     def _family(self, families: Mapping[str, Any]) -> str:
-        asked = [self.config.get("model_type"), self.whole.get("model_type")]
+        both = [self.config.get("model_type"), self.whole.get("model_type")]
+        asked = [family for family in both if family is not None]
         for family in asked:
             if isinstance(family, str) and family in families:
                 return family
+        if not asked:
+            message = "the model's config does not say its model_type"
+            hint = "Check that its config.json is whole, and is that of the model itself."
+            raise ConfigError("LC2032", message, found="nothing", hint=hint)
         raise ConfigError(
             "LC2032",
-            f"the model family {asked[0]!r} is not known",
-            found=str(asked[0]),
+            f"the model family {told(asked[0])} is not known",
+            found=told(asked[0]).strip('"'),
             allowed=sorted(families),
             hint="If it is built like a known family, give a ModelProfile whose config says "
             "model_type of that family.",

@@ -84,13 +84,15 @@ def _only_target(root: Node) -> str | None:
     return targets[0].text("name") if len(targets) == 1 else None
 
 
-def _no_repeats(findings: Findings, what: str, named: list[tuple[Path, str, Node]]) -> None:
+def _no_repeats(
+    findings: Findings, what: str, named: list[tuple[Path, str, Node]], hint: str | None = None
+) -> None:
     """Complain of each name after the first of its kind."""
     first: dict[str, Node] = {}
     for path, name, node in named:
         if name in first:
             message = f'{what} "{name}" is already used in line {first[name].line}'
-            findings.add("LC1060", message, node, path, found=name)
+            findings.add("LC1060", message, node, path, found=name, hint=hint)
         else:
             first[name] = node
 
@@ -116,7 +118,8 @@ def _model_names(findings: Findings, document: Document) -> None:
         for alias_path, alias in _each(root, (*path, "aliases")):
             if isinstance(alias.value, str):
                 named.append((alias_path, alias.value, alias))
-    _no_repeats(findings, "the served name", named)
+    hint = "Give each its own name; names and aliases of all models are one list."
+    _no_repeats(findings, "the served name", named, hint)
 
 
 def _variant_names(findings: Findings, document: Document) -> None:
@@ -132,7 +135,7 @@ def _variant_names(findings: Findings, document: Document) -> None:
                 name = accelerator if used[accelerator] == 1 else None
                 if name is None and accelerator is not None:
                     message = f"several variants use {accelerator}, so each needs a name"
-                    findings.add("LC1063", message, variant, name_path)
+                    findings.add("LC1063", message, variant, name_path, found=accelerator)
             else:
                 name = variant.text("name")
             if name is not None:
@@ -170,7 +173,7 @@ def _inventory(findings: Findings, document: Document) -> None:
         place = (item.text("target") or _only_target(document.root), accelerator)
         if place in seen:
             message = f"{accelerator} of this target is already listed in line {seen[place].line}"
-            findings.add("LC1067", message, document.mark(where), where)
+            findings.add("LC1067", message, document.mark(where), where, found=accelerator)
         seen.setdefault(place, item)
 
 
@@ -212,7 +215,10 @@ def _lengths(findings: Findings, document: Document) -> None:
             if most and length and 0 < most < length:
                 where = (*path, "maxModelLen")
                 message = f"maxModelLen {length} is above the model's {most}"
-                findings.add("LC1065", message, document.mark(where), where, found=str(length))
+                findings.add(
+                    "LC1065", message, document.mark(where), where,
+                    found=str(length), allowed=(f"1 to {most}",),
+                )  # fmt: skip
 
 
 def _revisions(findings: Findings, document: Document) -> None:
@@ -221,7 +227,8 @@ def _revisions(findings: Findings, document: Document) -> None:
         if uri and uri.startswith(LOCAL_URIS) and model.at(("revision",)) is not None:
             where = (*path, "revision")
             mark = document.mark(where, key=True)
-            findings.add("LC1066", "a local model has no revision", mark, where)
+            found = "revision"
+            findings.add("LC1066", "a local model has no revision", mark, where, found=found)
 
 
 def _executables(findings: Findings, document: Document) -> None:
@@ -233,13 +240,14 @@ def _executables(findings: Findings, document: Document) -> None:
         simulated = document.root.text(*owner, "engine", "name") == "sim"
         if simulated and document.root.at(where) is not None:
             mark = document.mark(where, key=True)
-            findings.add("LC1069", "the simulated engine has no executable", mark, where)
+            message = "the simulated engine has no executable"
+            findings.add("LC1069", message, mark, where, found="executable")
 
 
 def _profiles(findings: Findings, document: Document) -> None:
     listed = _each(document.root, ("spec", "profiles"))
     named = [(path, item.value, item) for path, item in listed if isinstance(item.value, str)]
-    _no_repeats(findings, "the profile file", named)
+    _no_repeats(findings, "the profile file", named, "List each file once.")
 
 
 def _breaker(findings: Findings, document: Document) -> None:
@@ -251,4 +259,6 @@ def _breaker(findings: Findings, document: Document) -> None:
     said = f"openMax is {longest or f'{OPEN_MAX} (the default)'}"
     message = f"breaker: {said}, but open is {first or f'{OPEN} (the default)'}"
     where = (*BREAKER, "openMax" if longest else "open")
-    findings.add("LC1072", message, document.mark(where), where)
+    allowed = f"{first or OPEN} to 24h" if longest else f"1ms to {OPEN_MAX}"
+    mark, found = document.mark(where), longest or first
+    findings.add("LC1072", message, mark, where, found=found, allowed=(allowed,))

@@ -123,8 +123,10 @@ class _Composer:
         if instead is not None:
             message = f"YAML tools disagree on what {event.value} means"
             self.findings.add("LC1018", message, node, found=event.value, hint=instead)
-        if not plain and any(ord(c) < 32 and c not in "\t\n" for c in event.value):
-            self.findings.add("LC1017", "the text holds a control character", node)
+        control = next((c for c in event.value if ord(c) < 32 and c not in "\t\n"), None)
+        if not plain and control is not None:
+            message, found = "the text holds a control character", f"U+{ord(control):04X}"
+            self.findings.add("LC1017", message, node, found=found)
         return node
 
     def _place(self, node: Node, anchor: str | None) -> None:

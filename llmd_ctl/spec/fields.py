@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 from pydantic_core import PydanticCustomError
+
+from llmd_ctl.spec import meant
 
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 SERVED_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,126}")
@@ -33,6 +36,7 @@ MICROSECONDS = (3_600_000_000, 60_000_000, 1_000_000, 1_000, 1)
 LONGEST_US = 86_400 * 1_000_000
 LONGEST_HOST = 253  # of a name in the DNS
 HOST = re.compile(r"[A-Za-z0-9:](?:[A-Za-z0-9.:-]*[A-Za-z0-9])?")
+ADDRESS = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?/?")
 SIZE = re.compile(r"([0-9]{1,12})(Ki|Mi|Gi)")
 BYTES = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 LARGEST_SIZE = 1 << 40
@@ -59,7 +63,7 @@ def _dns_label(value: str) -> str:
 
 def _label_hint(value: str) -> str | None:
     plain = re.sub(r"[^a-z0-9]+", "-", value.lower())[:63].strip("-")
-    return f'"{plain}" would be accepted' if plain else None
+    return f"Write {plain}." if plain else None
 
 
 def _served_name(value: str) -> str:
@@ -95,7 +99,7 @@ def _arg_value(value: object) -> Scalar:
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise refuse("LC1043", "the number is not finite", "Write an ordinary number.")
+            raise refuse("LC1043", "the number is not finite")
         return value
     message = "an engine argument is text, a number, true or false"
     hint = "Write a list or a map as JSON text, as the engine's flag takes it."
@@ -114,17 +118,36 @@ def _raw_arg(value: str) -> str:
 
 def _duration(value: object) -> int:
     """Return microseconds. A number has no unit, so it is refused."""
-    hint = 'Write it with its unit: "800ms", "1.5s", "5m" or "1h30m".'
-    if isinstance(value, int) and not isinstance(value, bool):
-        raise refuse("LC1044", "a duration needs a unit", f"Write {value}ms or {value}s.")
-    match = DURATION.fullmatch(value) if isinstance(value, str) and value else None
+    found = _exact_microseconds(value) if isinstance(value, str) else None
+    if found is None:
+        known = [one for one in meant.duration(str(value)) if _is_duration(one)]
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        message = "a duration needs a unit" if is_number else "this is not a duration"
+        raise refuse("LC1044", message, _write(known))
+    if not _is_duration(str(value)):
+        over = found > LONGEST_US
+        nearest = "Write 24h at most." if over else "Write 1us at least, and no part of one."
+        message = "a duration is from 1us to 24h, in whole microseconds"
+        raise refuse("LC1044", message, nearest)
+    return int(found)
+
+
+def _exact_microseconds(written: str) -> Decimal | None:
+    match = DURATION.fullmatch(written) if written else None
     if match is None:
-        raise refuse("LC1044", "this is not a duration", hint)
+        return None
     parts = zip(match.groups("0"), MICROSECONDS, strict=True)
-    microseconds = sum(Decimal(number) * unit for number, unit in parts)
-    if microseconds != int(microseconds) or not 0 < microseconds <= LONGEST_US:
-        raise refuse("LC1044", "a duration is from 1us to 24h, in whole microseconds", hint)
-    return int(microseconds)
+    return sum((Decimal(number) * unit for number, unit in parts), Decimal(0))
+
+
+def _is_duration(written: str) -> bool:
+    found = _exact_microseconds(written)
+    return found is not None and found == int(found) and 0 < found <= LONGEST_US
+
+
+def _write(words: Sequence[str]) -> str | None:
+    """The hint that names what is most likely meant; None where that cannot be told."""
+    return f"Write {' or '.join(words)}." if words else None
 
 
 def microseconds(written: str) -> int | None:
@@ -148,7 +171,8 @@ def _milliseconds_or_none(value: object) -> int:
 
 def _whole_milliseconds(microseconds: int) -> int:
     if microseconds % 1_000:
-        raise refuse("LC1044", "this duration is in whole milliseconds", "Round it to 1ms.")
+        rounded = f"{max(1, microseconds // 1_000)}ms"
+        raise refuse("LC1044", "this duration is in whole milliseconds", f"Write {rounded}.")
     return microseconds // 1_000
 
 
@@ -158,20 +182,22 @@ def _size(value: object) -> int:
     number = int(match[1]) * BYTES[match[2]] if match else 0
     if not 0 < number <= LARGEST_SIZE:
         message = "a size is from 1Ki to 1024Gi, in whole Ki, Mi or Gi"
-        raise refuse("LC1048", message, 'Write it with its unit: "64Mi".')
+        raise refuse("LC1048", message, _write(meant.size(str(value))))
     return number
 
 
 def _check_path(value: str) -> str:
     if not CHECK_PATH.fullmatch(value):
         message = "a path starts with / and holds no space and no #"
-        raise refuse("LC1049", message, "Write it as the engine knows it: /health.")
+        rooted = f"/{value}"
+        hint = f"Write {rooted}." if CHECK_PATH.fullmatch(rooted) and "://" not in value else None
+        raise refuse("LC1049", message, hint)
     return value
 
 
 def _finite(value: float) -> float:
     if not math.isfinite(value):
-        raise refuse("LC1043", "the number is not finite", "Write an ordinary number.")
+        raise refuse("LC1043", "the number is not finite")
     return value
 
 
@@ -208,7 +234,8 @@ def _http_path(value: str) -> str:
     except ValueError:
         host, port, parts = None, None, urlsplit("")
     if parts.scheme not in {"http", "https"} or not host or port == 0 or re.search(r"\s", value):
-        raise refuse("LC1046", "this is not a URL", "Write it as http://HOST:PORT.")
+        hint = f"Write http://{value}." if ADDRESS.fullmatch(value) else None
+        raise refuse("LC1046", "this is not a URL", hint)
     if parts.username is not None or parts.password is not None:
         raise refuse("LC1046", "a URL here carries no user and no password")
     if parts.query or parts.fragment:
@@ -232,7 +259,8 @@ def _collector_url(value: str) -> str:
 
 def _server_name(value: str) -> str:
     if len(value) > LONGEST_HOST or not HOST.fullmatch(value):
-        raise refuse("LC1046", "this is no host name and no IP address")
+        hint = "Write a name such as engine.example or an address such as 10.0.0.7, and no port."
+        raise refuse("LC1046", "this is no host name and no IP address", hint)
     return value
 
 

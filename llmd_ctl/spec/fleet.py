@@ -100,10 +100,11 @@ class Percentiles(Section):
     def _rising(self) -> Self:
         said = [(name, value) for name, value in self if value is not None]
         if not said:
-            raise refuse("LC1068", "no percentile is given")
+            raise refuse("LC1068", "no percentile is given", "Write {p95: 800ms}, or remove it.")
         for (lower, less), (upper, more) in pairwise(said):
             if more < less:
-                raise refuse("LC1068", f"{upper} is below {lower}")
+                hint = f"Raise {upper}, or remove one of the two."
+                raise refuse("LC1068", f"{upper} is below {lower}", hint)
         return self
 
 
@@ -116,7 +117,8 @@ class Slo(Section):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.ttft is None and self.itl is None:
-            raise refuse("LC1068", "neither ttft nor itl is given")
+            hint = "Write ttft: {p95: 800ms} or itl: {p95: 40ms} under it, or remove slo."
+            raise refuse("LC1068", "neither ttft nor itl is given", hint)
         return self
 
 
@@ -143,7 +145,8 @@ class EndpointTls(Section):
     @model_validator(mode="after")
     def _pair(self) -> Self:
         if (self.cert_file is None) != (self.key_file is None):
-            raise refuse("LC1071", "certFile and keyFile need each other")
+            hint = "Give both for an endpoint that asks for a certificate, else neither."
+            raise refuse("LC1071", "certFile and keyFile need each other", hint)
         return self
 
 
@@ -157,7 +160,8 @@ class ExternalEndpoint(Section):
     @model_validator(mode="after")
     def _tls_is_used(self) -> Self:
         if self.tls is not None and not self.url.startswith("https:"):
-            raise refuse("LC1071", "tls does nothing beside an http URL")
+            hint = "Write the URL with https:// if the engine speaks TLS, else remove tls."
+            raise refuse("LC1071", "tls does nothing beside an http URL", hint)
         return self
 
 

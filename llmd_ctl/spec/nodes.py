@@ -87,9 +87,9 @@ class Node:
     def describe(self) -> str:
         """Say what was found here, as a person would."""
         if isinstance(self.value, dict):
-            return "a map"
+            return "a map" if self.value else "an empty map"
         if isinstance(self.value, list):
-            return "a list"
+            return "a list" if self.value else "an empty list"
         if self.value is None:
             return "nothing"
         quoted = isinstance(self.value, str)

@@ -33,6 +33,16 @@ class FieldShape:
         """What holds when the key is left out."""
         return self.info.get_default(call_default_factory=True)
 
+    @property
+    def range(self) -> str:
+        """The least and the most that a number may be."""
+        marks = list(_marks(self.info.annotation, self.info.metadata))
+        least, most = (
+            next(str(getattr(mark, bound)) for mark in marks if hasattr(mark, bound))
+            for bound in ("ge", "le")
+        )
+        return f"{least} to {most}"
+
 
 def pattern(path: Iterable[str | int]) -> str:
     """Return a path without its indices."""
@@ -45,6 +55,12 @@ def pattern(path: Iterable[str | int]) -> str:
 def keys_of(section: type[Section]) -> tuple[str, ...]:
     """Return the keys a map takes, in the order of the types."""
     return tuple(info.alias or name for name, info in section.model_fields.items())
+
+
+def required_of(section: type[Section]) -> tuple[str, ...]:
+    """Return the keys that a map must have."""
+    fields = section.model_fields.items()
+    return tuple(info.alias or name for name, info in fields if info.is_required())
 
 
 def keys_at(path: str) -> tuple[str, ...]:
@@ -62,6 +78,20 @@ def _unwrap(annotation: Any) -> Any:
         real = [arg for arg in get_args(annotation) if arg is not type(None)]
         return _unwrap(real[0]) if len(real) == 1 else annotation
     return annotation
+
+
+def _marks(annotation: Any, metadata: Iterable[Any]) -> Iterator[Any]:
+    """Yield what a type is annotated with, also inside of `| None`."""
+    for mark in metadata:
+        yield mark
+        if isinstance(mark, FieldInfo):
+            yield from mark.metadata
+    if get_origin(annotation) is Annotated:
+        inner, *more = get_args(annotation)
+        yield from _marks(inner, more)
+    elif get_origin(annotation) in {Union, types.UnionType}:
+        for part in get_args(annotation):
+            yield from _marks(part, ())
 
 
 def _section_in(annotation: Any) -> type[Section] | None:

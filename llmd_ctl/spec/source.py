@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -58,6 +58,12 @@ def dotted(path: Iterable[str | int]) -> str:
     for step in path:
         out += f"[{step}]" if isinstance(step, int) else f".{step}" if out else step
     return out
+
+
+def short_name(path: Sequence[str | int]) -> str:
+    """Write the last key of a path with what follows it, such as extraArgs[1]."""
+    keys = [depth for depth, step in enumerate(path) if isinstance(step, str)]
+    return dotted(path[keys[-1] :]) if keys else ""
 
 
 def read_source(source: str | Path) -> SourceText:

@@ -9,28 +9,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llmd_ctl.errors import closest
-from llmd_ctl.spec import not_yet, shape
+from llmd_ctl.errors import CODES, closest
+from llmd_ctl.spec import kinds, not_yet, shape
 from llmd_ctl.spec.findings import Findings
 from llmd_ctl.spec.nodes import Document, Path
-from llmd_ctl.spec.source import dotted
+from llmd_ctl.spec.source import dotted, short_name
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
 KINDS = {
-    "model_type": "a map",
-    "model_attributes_type": "a map",
-    "dict_type": "a map",
-    "list_type": "a list",
-    "string_type": "text",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
+    "model_type": kinds.MAP,
+    "model_attributes_type": kinds.MAP,
+    "dict_type": kinds.MAP,
+    "list_type": kinds.LIST,
+    "string_type": kinds.TEXT,
+    "int_type": kinds.WHOLE,
+    "int_from_float": kinds.WHOLE,
+    "float_type": kinds.NUMBER,
+    "bool_type": kinds.SWITCH,
 }
 LIMITS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
+# The keys of a map that are the user's own: what they look like.
+OWN_KEYS = {"engineArgs": "maxNumSeqs: 128"}
 
 
 def report(findings: Findings, document: Document, error: ValidationError) -> None:
@@ -51,7 +53,7 @@ class _Report:
         self.document = document
         self.path = path
         self.pattern = shape.pattern(path)
-        self.name = short_name(path)
+        self.name = short_name(path) or "a fleet"
         self.is_key = is_key
         node = document.root.at(path)
         self.found = None if node is None else node.describe()
@@ -72,16 +74,23 @@ class _Report:
             self._wrong_kind(KINDS[kind])
         elif kind in LIMITS:
             words, limit = LIMITS[kind]
-            self._say("LC1025", f"{self.name} must be {words} {context[limit]:g}")
+            self._out_of_range(f"{words} {context[limit]:g}")
         elif kind == "too_short":
-            self._say("LC1026", f"{self.name} needs at least one item")
-        elif kind in {"string_too_short", "string_too_long"}:
-            length = "empty" if kind.endswith("short") else "too long"
-            self._say("LC1027", f"{self.name} is {length}")
+            self._no_item()
+        elif kind == "string_too_short":
+            self._say("LC1027", f"{self.name} is empty")
+        elif kind == "string_too_long":
+            hint = f"Write at most {context['max_length']} characters."
+            self._say("LC1027", f"{self.name} is too long", hint)
         elif kind.startswith("LC"):
+            if self._is_section():  # the message says which of its keys do not fit
+                self.found = None
             self._say(kind, f"{self.name}: {context['message']}", context["hint"])
         else:
             self._say("LC1023", f"{self.name}: {detail['msg']}")
+
+    def _is_section(self) -> bool:
+        return self.pattern in shape.SECTIONS
 
     def _say(self, code: str, message: str, hint: str | None = None, **more: Any) -> None:
         mark = self.document.mark(self.path, key=self.is_key)
@@ -107,7 +116,10 @@ class _Report:
         mark = self.document.mark(self.path)
         message = f'the key "{self.path[-1]}" is missing in {home}'
         words = shape.SHAPE[self.pattern].words
-        self.findings.add("LC1021", message, mark, self.path, allowed=words)
+        hint = (
+            f"Add `{self.path[-1]}: {words[0]}` on a line of its own." if len(words) == 1 else None
+        )
+        self.findings.add("LC1021", message, mark, self.path, allowed=words, hint=hint)
 
     def _unknown_word(self) -> None:
         node = self.document.root.at(self.path)
@@ -121,15 +133,48 @@ class _Report:
             message = f"{self.name} {word} is not built yet ({what})"
             self._say("LC1051", message, allowed=allowed)
         else:
-            self._say("LC1024", f"unknown {field}: {word}", allowed=allowed)
+            near = closest(word or "", allowed)
+            hint = None if near is None else f"Write {near}."
+            self._say("LC1024", f"unknown {field}: {word}", hint, allowed=allowed)
 
     def _wrong_kind(self, wanted: str) -> None:
-        node = self.document.root.at(self.path)
         message = f"{self.name} must be {wanted}"
-        hint = None
-        if node is not None and not isinstance(node.value, dict | list):
-            hint = _other_quotes(wanted, node.value, node.written)
-        self._say("LC1023", message, hint)
+        if not self.path:
+            self._say("LC1023", message, CODES["LC1004"].hint)
+            return
+        key, inside = self.path[-1], self._inside()
+        lead = f"{key}:" if isinstance(key, str) else "-"
+        hint = kinds.remedy(wanted, lead, self.document.root.at(self.path), inside)
+        if inside.example:
+            hint = f"{hint} Raw flags go into a variant's extraArgs."
+        self._say("LC1023", message, hint, allowed=self._legal(wanted, inside))
+
+    def _legal(self, wanted: str, inside: kinds.Inside) -> tuple[str, ...]:
+        if wanted == kinds.MAP:
+            return inside.keys
+        field = shape.SHAPE.get(self.pattern)
+        return (field.range,) if field is not None and wanted in kinds.NUMBERS else ()
+
+    def _inside(self) -> kinds.Inside:
+        """What the map, or each item of the list, at this path holds."""
+        section = shape.SECTIONS.get(self.pattern)
+        if section is None:
+            return kinds.Inside(example=OWN_KEYS.get(self.name, ""))
+        return kinds.Inside(shape.keys_of(section), shape.required_of(section))
+
+    def _out_of_range(self, limit: str) -> None:
+        field = shape.SHAPE[self.pattern]
+        default = "the default" if field.default is None else field.default
+        hint = f"Write {field.range}, or leave {self.name} out for {default}."
+        self._say("LC1025", f"{self.name} must be {limit}", hint, allowed=(field.range,))
+
+    def _no_item(self) -> None:
+        field = shape.SHAPE[self.pattern]
+        hint = "Add one, or remove the key."
+        if field.info.is_required() and field.section is not None:
+            first = shape.required_of(field.section)
+            hint = f"Add one: - {{{', '.join(f'{key}: …' for key in first)}}}."
+        self._say("LC1026", f"{self.name} needs at least one item", hint, allowed=field.words)
 
 
 def report_nothing(findings: Findings, document: Document, path: Path) -> None:
@@ -140,26 +185,12 @@ def report_nothing(findings: Findings, document: Document, path: Path) -> None:
     findings.add("LC1022", f"{short_name(path)} has no value", mark, path, found="nothing")
 
 
-def short_name(path: Path) -> str:
-    """Return the last key of a path with what follows it, such as extraArgs[1]."""
-    keys = [depth for depth, step in enumerate(path) if isinstance(step, str)]
-    return dotted(path[keys[-1] :]) if keys else "a fleet"
-
-
-def _other_quotes(wanted: str, value: object, written: str) -> str | None:
-    """Say when quotes, or their absence, made a value the wrong kind."""
-    if wanted == "text" and not isinstance(value, str):
-        return f'Put it in quotes: "{written}".'
-    if wanted == "true or false" and isinstance(value, str) and value in {"true", "false"}:
-        return f"Remove the quotes: {value}."
-    if wanted.endswith("number") and isinstance(value, str) and value.strip().isdecimal():
-        return f"Remove the quotes: {value.strip()}."
-    return None
-
-
 def _hint(key: str, allowed: tuple[str, ...]) -> str | None:
-    """Say where a key belongs that is known elsewhere and resembles nothing here."""
+    """Say what a key may be meant for, or where one belongs that is known elsewhere."""
+    near = closest(key, allowed)
+    if near is not None:
+        return f"Write {near}, or remove the key."
     homes = sorted({*shape.HOMES.get(key, ()), *not_yet.homes_of(key)})
-    if not homes or closest(key, allowed):
+    if not homes:
         return None
     return f"{key} belongs in {' or '.join(home or 'the top' for home in homes)}."

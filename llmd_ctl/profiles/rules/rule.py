@@ -6,6 +6,7 @@ line is of. A rule is data with two questions; it reports nothing and changes no
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,11 +67,13 @@ class Rule:
         if not self.when(line) or self.require(line):
             return None
         words = _Words(line)
+        at = next((name for name in self.at if line.says(name) or name in line.env), None)
         return Finding(
             rule=self,
             message=self.message.format_map(words),
             remedy=self.remedy.format_map(words),
-            at=next((name for name in self.at if line.says(name) or name in line.env), None),
+            at=at,
+            found=None if at is None else _written(line.given.get(at, line.env.get(at))),
             allowed=tuple(str(value) for value in self.allowed(line)),
         )
 
@@ -83,7 +86,14 @@ class Finding:
     message: str
     remedy: str
     at: str | None = None
+    found: str | None = None  # the value there
     allowed: tuple[str, ...] = field(default=())
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return json.dumps(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class _Words(Mapping[str, Any]):

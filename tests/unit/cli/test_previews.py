@@ -218,3 +218,20 @@ def test_a_change_says_where_in_the_file_it_stands_and_a_document_does_not(
         assert f"{reason}  (fleet.yaml:{line})" in shown
     assert run(["diff", "fleet.yaml", "--simulate", "--output", "json"]) == 1
     assert "fleet.yaml" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "speed"),
+    [
+        (["--simulate", "0.1", "fleet.yaml"], 0.1),
+        (["fleet.yaml", "--simulate", "2"], 2.0),
+        (["--simulate", "fleet.yaml"], 1.0),
+        (["fleet.yaml", "--simulate=.5"], 0.5),
+    ],
+)
+def test_a_speed_may_follow_simulate_as_a_word_of_its_own(
+    place: Path, capsys: pytest.CaptureFixture[str], words: list[str], speed: float
+) -> None:
+    capsys.readouterr()
+    assert run(["plan", *words, "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["simulate"]["speed"] == speed

@@ -10,10 +10,11 @@ import pytest
 import llmd_ctl.profiles
 from llmd_ctl.profiles import Catalog, UnknownProfile
 from llmd_ctl.profiles.accelerator import AcceleratorSpec
-from llmd_ctl.profiles.catalog import BESIDE, BODIES, BUILT_IN, FAMILY
+from llmd_ctl.profiles.built_in import BESIDE, BUILT_IN, FAMILY
 from llmd_ctl.profiles.document import Checker
 from llmd_ctl.profiles.kernel import Kernel
 from llmd_ctl.profiles.number import Cited, Number
+from llmd_ctl.profiles.user_file import BODIES
 from llmd_ctl.spec.compose import compose
 from llmd_ctl.spec.findings import Findings
 from llmd_ctl.spec.source import read_source

@@ -176,6 +176,69 @@ def test_a_fault_is_refused_where_it_stands(
     assert (problem.code, problem.place.line, problem.place.column) == (code, 6, column)
 
 
+SOURCED = "source: where it is from, confidence: low"
+
+
+@pytest.mark.parametrize(
+    ("spec", "hint"),
+    [
+        ("memoryBytes: 80GB", f"Write memoryBytes: {{value: 80, unit: GB, {SOURCED}}}."),
+        ("memoryBytes: 80 Gi", f"Write memoryBytes: {{value: 80, unit: GiB, {SOURCED}}}."),
+        ("memoryBytes: 80", f"Write memoryBytes: {{value: 80, unit: …, {SOURCED}}}."),
+        ("memoryBytes: [80]", f"Write memoryBytes: {{value: …, unit: …, {SOURCED}}}."),
+        ("memoryBytes: {value: 80}", f"Write memoryBytes: {{value: 80, unit: …, {SOURCED}}}."),
+        ("memoryBytes: {value: 80GB}", f"Write memoryBytes: {{value: 80, unit: GB, {SOURCED}}}."),
+        (
+            "memoryBytes: {value: 80, unit: gb}",
+            f"Write memoryBytes: {{value: 80, unit: GB, {SOURCED}}}.",
+        ),
+        (
+            "memoryBandwidth: {value: 3.35, unit: TBps}",
+            f"Write memoryBandwidth: {{value: 3.35, unit: TB/s, {SOURCED}}}.",
+        ),
+        (
+            "memoryBandwidth: {value: 400, unit: Gb/s}",
+            f"Write memoryBandwidth: {{value: 400, unit: Gbit/s, {SOURCED}}}.",
+        ),
+        ("efficiency: {kv: 0.5}", f"Write kv: {{value: 0.5, {SOURCED}}}."),
+        ("efficiency: {kv: {value: null}}", f"Write kv: {{value: …, {SOURCED}}}."),
+        ("vendor: 7", 'Put it in quotes: "7".'),
+        ("engines: [vllm]", "Write engines: {KEY: …}."),
+        ("nativeDtypes: fp8", "Write nativeDtypes: [fp8]."),
+        ("kubernetes: {tolerations: [{effect: NoSchedule}]}", "Add it: a list replaces that of"),
+        ("hostArchitectures: [sparc]", "Write one of the allowed words for hostArchitectures[0]."),
+    ],
+)
+def test_a_hint_writes_what_was_meant_with_its_unit(tmp_path: Path, spec: str, hint: str) -> None:
+    (problem,) = problems(tmp_path, profile(spec))
+    assert problem.remedy.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            "metadata: {name: x}\nextends: nvidia-h100\n",
+            "Add `spec: {}`, or under spec: what differs from nvidia-h100.",
+        ),
+        ("metadata: {name: x}\n", "Add what it says of itself under spec:."),
+        ("metadata: x\nspec: {}\nextends: cpu-x86", "Write metadata: {name: x}."),
+        ("metadata: {name: 5}\nspec: {}\nextends: cpu-x86", 'Put it in quotes: "5".'),
+        ("spec: {}\nextends: cpu-x86", "Write metadata: {name: …}, by which fleets"),
+        ("metadata: {name: x}\nspec: {}\nextends: hopper", "Add it: hopper does not say it."),
+        ("metadata: {name: x}\nvendor: y\nspec: {}\nextends: cpu-x86", "Move vendor under spec:."),
+    ],
+)
+def test_a_hint_fits_the_profile_that_lacks_something(tmp_path: Path, text: str, hint: str) -> None:
+    (problem,) = problems(tmp_path, HEAD + text)
+    assert problem.remedy.startswith(hint)
+
+
+def test_an_unknown_figure_needs_no_unit(tmp_path: Path) -> None:
+    catalog = load(tmp_path, profile("pricePerDeviceHour: {value: null, source: none}"))
+    assert catalog.accelerator("mine").spec.price_per_device_hour.value is None
+
+
 def test_a_profile_of_a_family_is_a_device_of_its_own(tmp_path: Path) -> None:
     whole = (
         "description: mine\n  memoryBytes: {value: 288, unit: GB}\n"
@@ -265,8 +328,8 @@ def test_a_new_engine_below_an_extended_accelerator_must_be_whole(tmp_path: Path
         ("kind: AcceleratorProfile\nmetadata: {name: x}\nextend: y\nspec: {}\n", "LC2002"),
         ("kind: AcceleratorProfile\nmetadata: {name: x, by: y}\nspec: {}\n", "LC2002"),
         ("kind: AcceleratorProfile\nmetadata: {name: x}\nextends: 5\nspec: {}\n", "LC2004"),
-        ("kind: AcceleratorProfile\nmetadata: {name: 5}\nspec: {}\n", "LC2003"),
-        ("kind: AcceleratorProfile\nmetadata: x\nspec: {}\n", "LC2003"),
+        ("kind: AcceleratorProfile\nmetadata: {name: 5}\nspec: {}\n", "LC2004"),
+        ("kind: AcceleratorProfile\nmetadata: x\nspec: {}\n", "LC2004"),
         ("kind: AcceleratorProfile\nmetadata: {name: x}\nspec: 3\n", "LC2004"),
         ("[1, 2]\n", "LC2001"),
         ("", "LC2009"),

@@ -6,6 +6,9 @@ import pytest
 
 from tests.unit.spec.told import Complain, Load, caret
 
+URL = 'endpoint: {url: "http://10.0.0.7:8000", servedName: q}'
+CPU = "variants: [{name: cpu, accelerator: cpu-x86, target: here}]"
+
 # what stands in the valid fleet, what is put there, the code, what the caret underlines
 CASES = [
     # keys
@@ -184,19 +187,65 @@ def test_one_spoilt_value_is_one_placed_problem(
         ("unsafe: true", 'unsafe: "true"', "Remove the quotes: true."),
         ("blockSize: 16", "block-size: 16", "Write blockSize."),
         ("p50: 500ms", "p50: 500", "Write 500ms or 500s."),
-        ("name: prod", "name: My Fleet", '"my-fleet" would be accepted'),
+        ("name: prod", "name: My Fleet", "Write my-fleet."),
         ("[--seed, ", "[--seed 7, ", 'Write "--seed", "7".'),
         ("uri: ./tiny", "uri: a/b", "Write hf://a/b for Hugging Face, or ./a/b for a folder"),
         ("uri: ./tiny", "uri: s3://a/b", "Known are hf://ORG/NAME, file:///DIR,"),
         ("replicas: 4", "objective: cost", "objective belongs in spec.router.routing."),
         ("revision: main", "role: both", "role belongs in spec.models[].variants[]."),
+        # a word, a list or nothing where a map is meant
+        ("engine: {name: sim}", "engine: sim", "Write engine: {name: sim}."),
+        ("engine: {name: sim}", "engine: [sim]", "Write engine: {name: …}."),
+        ("metadata: {name: prod}", "metadata: prod", "Write metadata: {name: prod}."),
+        (URL, "endpoint: http://h:80", "Write endpoint: {url: http://h:80}."),
+        ("slo: {ttft: {p50: 500ms, p95: 800ms}", "slo: {ttft: 800ms", "Write ttft: {p50: …}."),
+        ("{maxNumSeqs: 256}", "[a]", "Write engineArgs: {maxNumSeqs: 128}. Raw flags go into"),
+        ("{maxNumSeqs: 256}", "--x", "Write engineArgs: {maxNumSeqs: 128}. Raw flags go into"),
+        ("- {name: here, kind: local}", "- here", "Write - {name: …, kind: …}."),
+        # a word or a map where a list is meant
+        ("aliases: [assistant]", "aliases: assistant", "Write aliases: [assistant]."),
+        ("[./mine.yaml]", "./mine.yaml", "Write profiles: [./mine.yaml]."),
+        (CPU, "variants: {name: cpu}", "Put a dash before each item under `variants:`"),
+        (CPU, "variants: cpu", "Write variants: [{name: …, accelerator: …}]."),
+        (CPU, "variants: []", "Add one: - {name: …, accelerator: …}."),
+        # numbers, as people write them
+        ("maxModelLen: 16384", "maxModelLen: 16k", "Write maxModelLen: 16384 or 16000."),
+        ("maxModelLen: 16384", 'maxModelLen: "16,384"', "Write maxModelLen: 16384."),
+        ("replicas: 4", "replicas: 4.0", "Write replicas: 4."),
+        ("replicas: 4", "replicas: four", "Write digits alone after `replicas:`"),
+        ("replicas: 4", "replicas: [4]", "Write one value after `replicas:`"),
+        ("sampleRatio: 0.5", "sampleRatio: 50%", "Write sampleRatio: 0.5."),
+        ("unsafe: true", "unsafe: 1", "Write unsafe: true or unsafe: false."),
+        ("tensor: 2", "tensor: 0", "Write 1 to 1024, or leave tensor out for the default."),
+        ("replicas: 4", "replicas: -1", "Write 0 to 10000, or leave replicas out for 1."),
+        # durations and sizes, as people write them
+        ("total: 1h", "total: 60 min", "Write 60m."),
+        ("total: 1h", "total: 1 hour", "Write 1h."),
+        ("total: 1h", "total: 30s1m", "Write 1m30s."),
+        ("total: 1h", "total: 1.5", "Write 1.5ms or 1.5s."),
+        ("total: 1h", 'total: "90"', "Write 90ms or 90s."),
+        ("total: 1h", "total: 2d", "Write it with its unit: 800ms, 1.5s, 5m or 1h30m."),
+        ("total: 1h", "total: 25h", "Write 24h at most."),
+        ("total: 1h", "total: 0s", "Write 1us at least, and no part of one."),
+        ("timeout: 999ms", "timeout: 1500us", "Write 1ms."),
+        ("body: 64Mi", "body: 64MB", "Write 64Mi."),
+        ("body: 64Mi", "body: 64MiB", "Write 64Mi."),
+        ("body: 64Mi", "body: 1.5Gi", "Write 1536Mi."),
+        ("body: 64Mi", "body: 64", "Write 64Ki or 64Mi or 64Gi."),
+        ("body: 64Mi", "body: 67108864", "Write 64Mi."),
+        ("body: 64Mi", "body: large", "Write it with its unit: 64Mi."),
+        # paths and addresses
+        ("path: /health", "path: health", "Write /health."),
+        ('"http://10.0.0.7:8000"', "10.0.0.7:8000", "Write http://10.0.0.7:8000."),
+        ("servedName: q", "tls: {serverName: 'a b'}, servedName: q", "Write a name such as"),
+        ("[./mine.yaml]", "[./mine.yaml, ./mine.yaml]", "List each file once."),
     ],
 )
 def test_the_hint_says_what_to_write(
     valid: str, complain: Complain, before: str, after: str, hint: str
 ) -> None:
-    (problem,) = complain(valid.replace(before, after, 1))
-    assert hint in problem.remedy
+    assert before in valid
+    assert hint in complain(valid.replace(before, after, 1))[0].remedy
 
 
 @pytest.mark.parametrize(

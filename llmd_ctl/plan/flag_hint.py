@@ -1,0 +1,45 @@
+"""What to write for an engine's flag instead of what was written: hints.
+
+Called by `flags`. It goes by the flag's type in the engine's table; it judges nothing. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llmd_ctl.profiles.engine import Engine, FlagType, argument_name
+from llmd_ctl.spec import meant
+
+KINDS: dict[FlagType, str] = {
+    "int": "Write digits alone, without quotes or unit.",
+    "float": "Write a number such as 0.5, without quotes or unit.",
+    "bool": "Write true or false, without quotes.",
+    "json": """Write it as JSON in single quotes, such as '{"key": 1}'.""",
+    "str": "Write it as text, in quotes.",
+}
+
+READ: dict[FlagType, Callable[[str], tuple[str, ...]]] = {"int": meant.whole, "float": meant.share}
+
+
+def for_kind(kind: FlagType, written: str) -> str:
+    """Say what to write for a value that is not of a flag's type."""
+    if kind == "bool":
+        return f"Write {written}, without quotes." if written in {"true", "false"} else KINDS[kind]
+    words = READ[kind](written) if kind in READ else ()
+    return f"Write {' or '.join(words)}, without quotes or unit." if words else KINDS[kind]
+
+
+def for_unknown(engine: Engine, near: str | None, *, raw: bool) -> str:
+    """Say what to write for a flag that the engine does not have; `near`: what it may be."""
+    if near is not None:
+        return f"Write {near}, or remove it."
+    flag = engine.spec.roles.get("maxSequences", next(iter(engine.spec.flags), ""))
+    form = f"{flag} is one" if raw else f"{argument_name(flag)} stands for {flag}"
+    return f"Remove it, or write a flag of {engine.name} as its own help has it: {form}."
+
+
+def for_stray(flag: str | None, *, has_value: bool) -> str | None:
+    """Say what to do with a word that no flag takes; `flag` stands before it."""
+    if flag is None:
+        return None
+    return f"Remove it: {flag} {'has its value already' if has_value else 'takes no value'}."

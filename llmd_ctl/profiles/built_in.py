@@ -1,0 +1,101 @@
+"""What comes with llmd-ctl: its profiles by kind and name, each whole with what it extends.
+
+Called by `catalog`, and by `user_file` for what a user's profile extends. Only names are read until
+a profile is asked for; each is read once. It never reads a file of the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from llmd_ctl.profiles.document import merge
+from llmd_ctl.spec.compose import compose
+from llmd_ctl.spec.findings import Findings
+from llmd_ctl.spec.source import SourceText
+
+BUILT_IN = "llmd-ctl"
+FOLDERS = "nvidia amd tpu gaudi intel cpu rebellions ascend aws engines models".split()
+FAMILY = "AcceleratorFamily"
+BESIDE = (".flags", ".attention")  # tables of an engine that lie beside its profile
+
+Key = tuple[str, str]  # kind, and the name; an engine's name is NAME@VERSION
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A whole document's data, merged with what it extends."""
+
+    name: str
+    lineage: tuple[str, ...]
+    origin: str
+    data: Mapping[str, Any]
+
+
+def _root() -> Traversable:
+    return resources.files("llmd_ctl") / "profiles"
+
+
+@cache
+def index() -> Mapping[Key, Traversable]:
+    """Return the built-in profiles' files by kind and name; only names are read."""
+    found: dict[Key, Traversable] = {}
+    for folder in FOLDERS:
+        for file in sorted((_root() / folder).iterdir(), key=lambda f: f.name):
+            name = file.name.removesuffix(".yaml")
+            if name == file.name or name == "families" or name.endswith(BESIDE):
+                continue
+            if folder == "engines":
+                engine, _, version = name.rpartition("-")
+                found[("EngineProfile", f"{engine}@{version}")] = file
+                found[("EngineProfile", engine)] = file  # the newest: files are sorted
+            elif folder == "models":
+                found[("ModelProfile", name.replace("--", "/"))] = file
+            elif name.endswith(".family"):
+                found[(FAMILY, name.removesuffix(".family"))] = file
+            else:
+                found[("AcceleratorProfile", name)] = file
+    return found
+
+
+@cache
+def built_in(kind: str, name: str) -> Profile | None:
+    """Return a profile, or a family, that comes with llmd-ctl; None: none has that name."""
+    file = index().get((kind, name))
+    if file is None:
+        return None
+    document = _plain(file)
+    data: Mapping[str, Any] = document["spec"]
+    lineage = () if kind == FAMILY else (name,)
+    under = below(kind, document["extends"]) if "extends" in document else None
+    if under is not None:
+        data, lineage = merge(under.data, data), (*lineage, *under.lineage)
+    for table in BESIDE if kind == "EngineProfile" else ():
+        beside = _root() / "engines" / f"{file.name.removesuffix('.yaml')}{table}.yaml"
+        if beside.is_file():
+            data = merge(data, {table[1:]: _plain(beside)[table[1:]]})
+    return Profile(name, lineage, BUILT_IN, data)
+
+
+def below(kind: str, name: str) -> Profile | None:
+    """Return what another profile of this kind may extend: one of its kind, or a family."""
+    family = FAMILY if kind == "AcceleratorProfile" else kind
+    return built_in(kind, name) or built_in(family, name)
+
+
+@cache
+def families() -> Mapping[str, Any]:
+    """Return how model families are made (`models/families.yaml`)."""
+    loaded: Mapping[str, Any] = _plain(_root() / "models" / "families.yaml")
+    return loaded
+
+
+def _plain(file: Traversable) -> Any:
+    source = SourceText(file.name, file.read_text("utf-8"), Path())
+    (document,) = compose(Findings(source))
+    return document.root.plain()

@@ -3,6 +3,7 @@
 //! What changes state (a probe sends a request) needs the key. Runs on the control thread, so it
 //! answers whatever the data port is busy with. Its clients have the limits of the data port's.
 
+mod guests;
 mod probe;
 mod status;
 
@@ -17,7 +18,9 @@ use crate::stream::{self, Reply};
 use crate::tasks;
 use crate::tls;
 use crate::upstream::Upstream;
+use crate::wire::Line;
 use crate::worker::Worker;
+use guests::{Entry, Guest, Guests};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -32,17 +35,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Connections at a time. Load balancers, Prometheus and people need a few; what comes beyond is
-/// closed at once, lest it takes the files that clients' connections need.
+/// Connections at a time, lest they take the files that clients' connections need. Load balancers,
+/// Prometheus and people need a few.
 pub(crate) const CONNECTIONS: usize = 64;
 /// After an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until aborted.
 pub(crate) async fn serve(listener: TcpListener, router: Arc<Router>, upstream: Rc<Upstream>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let guests = Guests::default();
     let say = |line: &'static str, why: &dyn Display| {
         if router.repeats.is_first(&Kind { line, ..Kind::default() }) {
             tracing::warn!(%why, "{line}");
@@ -50,21 +52,31 @@ pub(crate) async fn serve(listener: TcpListener, router: Arc<Router>, upstream: 
     };
     loop {
         match listener.accept().await {
-            Ok((socket, _)) => match Arc::clone(&room).try_acquire_owned() {
-                Ok(place) => {
-                    tasks::spawn(connection(socket, Worker::new(&router, &upstream), place));
+            Ok((socket, _)) => {
+                let entry = guests.admit(CONNECTIONS);
+                if !matches!(entry, Entry::Free(_)) {
+                    say("admin port: connection closed", &"too many are open");
                 }
-                Err(_) => say("admin port: connection closed", &"too many are open"),
-            },
+                let (Entry::Free(guest) | Entry::Instead(guest)) = entry else { continue };
+                tasks::spawn(connection(socket, Worker::new(&router, &upstream), guest));
+            }
             Err(error) => {
                 say("admin port: cannot accept a connection", &error);
+                router.files.claim();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-async fn connection(socket: TcpStream, worker: Worker, _place: OwnedSemaphorePermit) {
+async fn connection(socket: TcpStream, worker: Worker, guest: Guest) {
+    tokio::select! {
+        () = talk(socket, worker, guest.line()) => {}
+        () = guest.dismissed() => {}
+    }
+}
+
+async fn talk(socket: TcpStream, worker: Worker, line: &Line) {
     let table = worker.router.table();
     let limits = &table.config.limits;
     let header = Duration::from_millis(limits.header_ms);
@@ -77,8 +89,11 @@ async fn connection(socket: TcpStream, worker: Worker, _place: OwnedSemaphorePer
         return;
     };
     let service = service_fn(move |request| {
-        let worker = worker.clone();
-        async move { Ok::<_, Infallible>(respond(&worker, request).await) }
+        let (worker, running) = (worker.clone(), line.begin());
+        async move {
+            let _running = running;
+            Ok::<_, Infallible>(respond(&worker, request).await)
+        }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())

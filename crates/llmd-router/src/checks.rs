@@ -112,7 +112,7 @@ pub(crate) async fn run(router: Arc<Router>, upstream: Rc<Upstream>) {
         }
         if rules.failures > 0 {
             round += 1;
-            ask(&table, round, &plans, &upstream);
+            ask(&router, &table, round, (&plans, &upstream));
         }
         let look = Duration::from_millis(rules.interval_ms) / LOOKS;
         // Not held while nothing is done: its models may be gone by then.
@@ -122,7 +122,12 @@ pub(crate) async fn run(router: Arc<Router>, upstream: Rc<Upstream>) {
 }
 
 /// Asks all that are due.
-fn ask(table: &Table, round: u64, plans: &Plans, upstream: &Rc<Upstream>) {
+fn ask(
+    router: &Arc<Router>,
+    table: &Table,
+    round: u64,
+    (plans, upstream): (&Plans, &Rc<Upstream>),
+) {
     let rules = &table.config.resilience.checks;
     let interval = Duration::from_millis(rules.interval_ms);
     let now = Instant::now();
@@ -145,8 +150,9 @@ fn ask(table: &Table, round: u64, plans: &Plans, upstream: &Rc<Upstream>) {
             plan.last = due.filter(|due| now.duration_since(*due) < interval).unwrap_or(now);
             plan.busy = true;
             let (pool, upstream, plans) = (Arc::clone(pool), Rc::clone(upstream), Rc::clone(plans));
-            let rules = rules.clone();
+            let (router, rules) = (Arc::clone(router), rules.clone());
             tasks::spawn(async move {
+                let _turn = router.files.turns.acquire().await;
                 let checked = one(&pool, &upstream, index, &endpoint, &rules).await;
                 if let Some(plan) = plans.borrow_mut().get_mut(&endpoint.uid) {
                     plan.busy = false;

@@ -76,6 +76,8 @@ fn run(arguments: Vec<OsString>) -> i32 {
     if let Err(error) = follow_signals(running.commands()) {
         tracing::error!(%error, "no signals");
         running.tell(Command::Cut);
+        running.wait();
+        return FAILED;
     }
     // Whoever reads this may send a signal, which must find its handler.
     tracing::info!(%data, %admin, "listening");

@@ -6,11 +6,11 @@
 
 use crate::admin;
 use crate::checks;
-use crate::error::StartError;
+use crate::error::{ConfigError, StartError};
 use crate::files;
 use crate::health;
 use crate::metrics::Metrics;
-use crate::reload::{self, Followed};
+use crate::reload::{self, Followed, Kept, Prepared, Reader};
 use crate::repeats;
 use crate::router::Router;
 use crate::scrape;
@@ -139,25 +139,29 @@ struct Control {
     file: PathBuf,
     router: Arc<Router>,
     followed: Followed,
+    reader: Reader,
     stop: watch::Sender<Stop>,
     cores: Cores,
 }
 
 fn assemble(file: &Path) -> Result<(Control, Sockets), StartError> {
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    files::check(count).map_err(|cause| system("open files", cause))?;
     let (zero, metrics) = (Instant::now(), Arc::new(Metrics::new()));
     let mut followed = Followed::default();
-    let prepared = reload::prepare(file, None, &followed)?;
+    let prepared = reload::prepare(file, None, &Kept::default())?;
     let table = reload::build(prepared, None, &mut followed, &metrics, zero);
     let sockets = Sockets {
         data: listen("listen.data", table.config.listen.data)?,
         admin: listen("listen.admin", table.config.listen.admin)?,
     };
-    files::say_if_few(&table.config.limits);
+    files::say_if_few(&table.config.limits, table.endpoints());
     let router = Arc::new(Router::new(zero, metrics, table));
     let (stop, stopped) = watch::channel(Stop::Run);
-    let count = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = Cores::start(count, &router, &stopped).map_err(|cause| system("thread", cause))?;
-    Ok((Control { file: file.to_owned(), router, followed, stop, cores }, sockets))
+    tls::follow(&router).map_err(|cause| system("thread", cause))?;
+    let (file, reader) = (file.to_owned(), Reader::default());
+    Ok((Control { file, router, followed, reader, stop, cores }, sockets))
 }
 
 fn listen(what: &str, address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
@@ -180,9 +184,12 @@ impl Control {
         else {
             return 0;
         };
-        let upstream = Rc::new(Upstream::default());
-        tasks::spawn(admin::serve(admin, Arc::clone(&self.router), Rc::clone(&upstream)));
-        tasks::spawn(tls::follow(Arc::clone(&self.router)));
+        let files = &self.router.files;
+        let (probing, upstream) = (Upstream::new(&files.probes), Upstream::new(&files.background));
+        for upstream in [&probing, &upstream] {
+            tasks::spawn(Rc::clone(upstream).sweep());
+        }
+        tasks::spawn(admin::serve(admin, Arc::clone(&self.router), probing));
         tasks::spawn(scrape::run(Arc::clone(&self.router), Rc::clone(&upstream)));
         tasks::spawn(checks::run(Arc::clone(&self.router), upstream));
         tasks::spawn(health::watch(Arc::clone(&self.router)));
@@ -192,12 +199,16 @@ impl Control {
         loop {
             let command = tokio::select! {
                 () = self.cores.deal(&data) => continue,
+                read = self.reader.next(&self.file) => {
+                    self.take_over(read);
+                    continue;
+                }
                 command = commands.recv() => command,
             };
             let router = Arc::clone(&self.router);
             let cut = match command {
                 Some(Command::Reload) => {
-                    self.reload();
+                    self.read();
                     continue;
                 }
                 Some(Command::Drain) => self.drain(data, &mut commands).await,
@@ -209,15 +220,22 @@ impl Control {
         }
     }
 
-    fn reload(&mut self) {
+    fn read(&mut self) {
+        self.reader.start(&self.file, self.router.table(), self.followed.kept());
+    }
+
+    fn take_over(&mut self, read: Result<Prepared, ConfigError>) {
         let old = self.router.table();
-        match reload::prepare(&self.file, Some(&old), &self.followed) {
+        // Pools that stay are the same in the new table.
+        let before = (old.config.limits.connections, old.endpoints());
+        match read {
             Ok(prepared) => {
                 let metrics = Arc::clone(&self.router.metrics);
                 let zero = self.router.zero;
                 let table = reload::build(prepared, Some(&old), &mut self.followed, &metrics, zero);
-                if table.config.limits.connections != old.config.limits.connections {
-                    files::say_if_few(&table.config.limits);
+                let (limits, endpoints) = (&table.config.limits, table.endpoints());
+                if (limits.connections, endpoints) != before {
+                    files::say_if_few(limits, endpoints);
                 }
                 self.router.swap(table);
                 self.router.set_config_error(None);
@@ -229,6 +247,9 @@ impl Control {
                 self.router.metrics.reloaded(false);
                 self.router.set_config_error(Some(error));
             }
+        }
+        if self.reader.is_behind() {
+            self.read();
         }
     }
 

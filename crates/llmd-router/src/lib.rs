@@ -12,7 +12,7 @@
 //! - `api`: the APIs that it speaks, a row each
 //! - `phases`, `routes`, `receive`, `body`, `forward`, `stream`, `sse`, `flight`: a request
 //! - `prompt`, `usage`, `include`: what is counted of it; `responses`: who can continue it
-//! - `upstream`, `headers`, `json`, `error`: what it uses on its way
+//! - `upstream`, `places`, `headers`, `json`, `error`: what it uses on its way
 //! - `pool`, `endpoint`, `scrape`, `checks`, `health`: what it is placed on
 //! - `admin`, `metrics`, `trace`, `log`, `repeats`, `date`: what people see of it
 //! - `fuzz`: its parsers, for `fuzz/` only
@@ -43,6 +43,7 @@ mod log;
 mod metrics;
 mod patience;
 mod phases;
+mod places;
 mod pool;
 mod process;
 mod prompt;

@@ -4,6 +4,10 @@
 //! then anything running is touched. A model that stays keeps its pool, and with it the load
 //! of its requests, its prefix index and what was learned.
 
+mod reader;
+
+pub(crate) use reader::Reader;
+
 use crate::config::{Config, Model, Source, StaticEndpoint};
 use crate::control::Command;
 use crate::error::ConfigError;
@@ -39,17 +43,28 @@ pub(crate) struct Followed {
     models: HashMap<String, (Vec<Source>, Owned)>,
 }
 
+impl Followed {
+    /// What the sources in force were started from.
+    pub(crate) fn kept(&self) -> Kept {
+        let models = self.models.iter();
+        models.map(|(name, (sources, _))| (name.clone(), sources.clone())).collect()
+    }
+}
+
+/// Sources in force, by model.
+pub(crate) type Kept = HashMap<String, Vec<Source>>;
+
 /// Whether a router could start from this configuration, as far as files tell: it binds no port,
 /// and what it starts to read them ends with it.
 pub(crate) fn check(path: &Path) -> Result<Config, ConfigError> {
-    prepare(path, None, &Followed::default()).map(|prepared| prepared.config)
+    prepare(path, None, &Kept::default()).map(|prepared| prepared.config)
 }
 
-/// Reads a configuration and starts its sources. `old` is what is in force.
+/// Reads a configuration and starts its sources. `old` and `kept` are what is in force.
 pub(crate) fn prepare(
     path: &Path,
     old: Option<&Table>,
-    followed: &Followed,
+    kept: &Kept,
 ) -> Result<Prepared, ConfigError> {
     let config = Config::load(path)?;
     let mut problems = Vec::new();
@@ -62,15 +77,14 @@ pub(crate) fn prepare(
         read_key(file).map_err(|problem| problems.push(format!("adminKeyFile: {problem}"))).ok()
     });
     // What needs a restart is read as that start will read it, so that none is made for nothing.
-    let kept = old.filter(|_| moved.is_none());
-    let tls = Tls::prepare(&config, kept.map(|old| &*old.tls)).unwrap_or_else(|found| {
+    let same = old.filter(|_| moved.is_none());
+    let tls = Tls::prepare(&config, same.map(|old| &*old.tls)).unwrap_or_else(|found| {
         problems.extend(found);
         Tls::default()
     });
     let mut snapshots = HashMap::new();
     for (index, model) in config.models.iter().enumerate() {
-        let kept = followed.models.get(&model.name);
-        if kept.is_some_and(|(sources, _)| *sources == model.sources) {
+        if kept.get(&model.name).is_some_and(|sources| *sources == model.sources) {
             continue;
         }
         match Discovery::start(sources(model)) {

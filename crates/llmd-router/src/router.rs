@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::error::ConfigError;
-use crate::files;
+use crate::files::Files;
 use crate::ids::Ids;
 use crate::metrics::{Metrics, ModelMetrics, OTHER};
 use crate::pool::Pool;
@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Instant, SystemTime};
+use tokio::sync::Notify;
 
 /// One configuration and what was built from it. A request keeps the table it began with.
 #[derive(Debug)]
@@ -40,6 +41,11 @@ impl Table {
     pub(crate) fn pool(&self, model: &str) -> Option<&Arc<Pool>> {
         self.by_name.get(model)
     }
+
+    /// Endpoints of all models that are read and checked.
+    pub(crate) fn endpoints(&self) -> usize {
+        self.pools.iter().map(|pool| pool.joined().len()).sum()
+    }
 }
 
 /// A router's shared state.
@@ -53,10 +59,14 @@ pub(crate) struct Router {
     pub(crate) other: ModelMetrics,
     /// Its numbers.
     pub(crate) ids: Ids,
-    /// Clients' connections that are open.
+    /// Clients' connections that are open, also those that wait to be let in.
     pub(crate) connections: AtomicU64,
-    /// How many of them fit under the limit of open files.
-    pub(crate) room: u64,
+    /// Those that were let in.
+    pub(crate) inside: AtomicU64,
+    /// One of these has ended.
+    pub(crate) left: Notify,
+    /// What the files are for that it may have open.
+    pub(crate) files: Files,
     /// Lines of its log that come often.
     pub(crate) repeats: Repeats,
     /// Who made which response.
@@ -76,7 +86,9 @@ impl Router {
             metrics,
             ids: Ids::default(),
             connections: AtomicU64::new(0),
-            room: files::room(),
+            inside: AtomicU64::new(0),
+            left: Notify::new(),
+            files: Files::new(),
             repeats: Repeats::default(),
             responses: Mutex::default(),
             table: RwLock::new(Arc::new(table)),

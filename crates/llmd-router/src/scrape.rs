@@ -57,7 +57,6 @@ pub(crate) async fn run(router: Arc<Router>, upstream: Rc<Upstream>) {
                 });
             }
         }
-        upstream.sweep();
         // Not held while nothing is done: its models may be gone by then.
         drop(table);
         tokio::time::sleep(Duration::from_millis(settings.interval_ms)).await;
@@ -79,6 +78,7 @@ async fn one(
     endpoint: &Endpoint,
     timeout: Duration,
 ) {
+    let _turn = router.files.turns.acquire().await;
     let reading = tokio::time::timeout(timeout, read(upstream, endpoint, timeout, || pool.now()));
     let told = reading.await.unwrap_or(Err(Why::Late(timeout)));
     let load = told.as_ref().ok().map(|told| told.load);

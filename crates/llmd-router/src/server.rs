@@ -5,6 +5,7 @@
 //! worse in a fifth of all starts), and lose what is queued on one that closes.
 
 mod connection;
+mod slot;
 
 use crate::files::TOLD;
 use crate::repeats::Kind;
@@ -13,11 +14,11 @@ use crate::tasks::{self, Group};
 use crate::upstream::Upstream;
 use crate::worker::Worker;
 use connection::connection;
+use slot::Slot;
 use std::io;
 use std::net::TcpStream as StdStream;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -26,8 +27,6 @@ use tokio::task::LocalSet;
 
 /// Connections that may wait for one thread.
 const DEAL_QUEUE: usize = 1_024;
-/// How often old idle connections to endpoints are closed.
-const SWEEP: Duration = Duration::from_secs(1);
 /// After an accept that failed (no descriptors left): a pause, lest it fails without end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -48,31 +47,14 @@ pub(crate) enum Stop {
 #[derive(Debug)]
 struct Caller {
     socket: StdStream,
-    /// Beyond the limit on connections: it is told so, and that is all.
-    over: bool,
-    _slot: Slot,
+    slot: Slot,
 }
 
-/// One open connection; counted until dropped.
-#[derive(Debug)]
-struct Slot(Arc<Router>);
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Relaxed);
-    }
-}
-
-/// Lets a client in, while there is room.
+/// Lets a client in, while there is room; a few more may wait for some, and are told in vain.
 fn admit(router: &Arc<Router>, socket: StdStream) -> Option<Caller> {
-    let before = router.connections.fetch_add(1, Relaxed);
-    let slot = Slot(Arc::clone(router));
-    let most = router.table().config.limits.connections.min(router.room);
-    let over = before >= most;
-    if over {
-        router.metrics.connections_refused.inc();
-    }
-    (before < most + TOLD).then_some(Caller { socket, over, _slot: slot })
+    let slot = Slot::new(router);
+    let inside = slot.enter();
+    (inside || slot.number <= slot.most() + TOLD).then_some(Caller { socket, slot })
 }
 
 /// The threads that serve.
@@ -120,6 +102,7 @@ impl Cores {
                     if self.router.repeats.is_first(&Kind { line, ..Kind::default() }) {
                         tracing::warn!(%error, "{line}");
                     }
+                    self.router.files.claim();
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -137,8 +120,8 @@ async fn core(
     mut callers: mpsc::Receiver<Caller>,
     mut stop: watch::Receiver<Stop>,
 ) {
-    let upstream = Rc::new(Upstream::default());
-    let _sweeper = tasks::Owned::spawn(sweep(Rc::clone(&upstream)));
+    let upstream = Upstream::new(&router.files.requests);
+    let _sweeper = tasks::Owned::spawn(Rc::clone(&upstream).sweep());
     let mut connections = Group::default();
     while matches!(*stop.borrow(), Stop::Run | Stop::Drain) || !connections.is_empty() {
         tokio::select! {
@@ -153,12 +136,5 @@ async fn core(
                 }
             }
         }
-    }
-}
-
-async fn sweep(upstream: Rc<Upstream>) {
-    loop {
-        tokio::time::sleep(SWEEP).await;
-        upstream.sweep();
     }
 }

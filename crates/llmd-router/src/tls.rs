@@ -1,29 +1,33 @@
 //! TLS on both sides: what ports show to clients, and how endpoints are believed.
 //!
 //! Made by `reload` from the configuration, used by `server`, `admin` and `upstream`. Files are
-//! looked at each second; what changed is checked as a whole (a key that fits its certificate,
-//! authorities that are some, a time at which they hold) and then used for new connections. What
-//! cannot be used leaves the last good state in force and is told in the log, in a metric and in
-//! status. Nothing is ever believed without a check.
+//! looked at each second, on a thread of its own; what changed is checked as a whole (a key that
+//! fits its certificate, authorities that are some, a time at which they hold) and then used for
+//! new connections. What cannot be used leaves the last good state in force and is told in the log,
+//! in a metric and in status. Nothing is ever believed without a check.
 
 mod files;
 mod socket;
 mod words;
 
-pub(crate) use socket::{Raw, accept, dial};
+pub(crate) use socket::{Raw, Socket, accept, dial};
 pub(crate) use words::told;
 
 use crate::config::{Config, EndpointTls, ServerTls, Source};
 use crate::metrics::Metrics;
+use crate::router::Router;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
+/// A look that takes longer is told of: a file system hangs.
+const HANGS: Duration = Duration::from_secs(5);
 
 /// What a file looked like: another look when it changes. `None`: it cannot be seen.
 type Stamp = Option<(SystemTime, u64)>;
@@ -48,6 +52,8 @@ impl<T> std::fmt::Debug for Followed<T> {
 struct Seen {
     stamps: Vec<Stamp>,
     problem: Option<String>,
+    /// Since when the files are being looked at.
+    looking: Option<Instant>,
 }
 
 impl<T> Followed<T> {
@@ -56,9 +62,9 @@ impl<T> Followed<T> {
         make: impl Fn() -> Made<T> + Send + Sync + 'static,
     ) -> Made<Arc<Self>> {
         // Stamped before they are read: what changes in between is read again.
-        let seen = Mutex::new(Seen { stamps: stamps(&files), problem: None });
+        let seen = Seen { stamps: stamps(&files), problem: None, looking: None };
         let current = RwLock::new(Arc::new(make()?));
-        Ok(Arc::new(Self { files, make: Box::new(make), current, seen }))
+        Ok(Arc::new(Self { files, make: Box::new(make), current, seen: Mutex::new(seen) }))
     }
 
     /// What is in force.
@@ -66,21 +72,42 @@ impl<T> Followed<T> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Why the last change was not taken over.
     fn problem(&self) -> Option<String> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).problem.clone()
+        let seen = self.seen();
+        if seen.looking.is_some_and(|since| since.elapsed() > HANGS) {
+            let seconds = HANGS.as_secs();
+            let files: Vec<_> = self.files.iter().map(|file| file.display().to_string()).collect();
+            let files = files.join(", ");
+            return Some(format!(
+                "{files}: reading takes more than {seconds} s; the old ones stay"
+            ));
+        }
+        seen.problem.clone()
     }
 
     fn look(&self, metrics: &Metrics) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        self.seen().looking = Some(Instant::now());
+        self.look_now(metrics);
+        self.seen().looking = None;
+    }
+
+    /// May take as long as a file system likes: nothing is held while files are read.
+    fn look_now(&self, metrics: &Metrics) {
         let stamps = stamps(&self.files);
+        let changed = self.seen().stamps != stamps;
         // What could not be used may be usable now, though no file changed: its time has come.
-        if seen.stamps == stamps && seen.problem.is_none() {
+        if !changed && self.seen().problem.is_none() {
             return;
         }
-        let changed = seen.stamps != stamps;
+        let made = (self.make)();
+        let mut seen = self.seen();
         seen.stamps = stamps;
-        match (self.make)() {
+        match made {
             Ok(made) => {
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(made);
                 seen.problem = None;
@@ -221,10 +248,53 @@ fn wanted(config: &Config) -> Vec<(String, &EndpointTls)> {
     wanted
 }
 
-/// Looks at the files of the table in force, until aborted.
-pub(crate) async fn follow(router: Arc<crate::router::Router>) {
-    loop {
-        tokio::time::sleep(LOOK).await;
-        router.table().tls.look(&router.metrics);
+/// Looks at the files of the table in force, as long as there is the router.
+pub(crate) fn follow(router: &Arc<Router>) -> io::Result<()> {
+    let router = Arc::downgrade(router);
+    let run = move || {
+        loop {
+            std::thread::sleep(LOOK);
+            let Some(router) = router.upgrade() else { return };
+            let (tls, metrics) = (Arc::clone(&router.table().tls), Arc::clone(&router.metrics));
+            // Nothing else is held while nothing, or nothing more, can be read.
+            drop(router);
+            tls.look(&metrics);
+        }
+    };
+    std::thread::Builder::new().name("certificates".into()).spawn(run).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn files_that_cannot_be_read_to_their_end_hold_up_nobody() {
+        let (reading, read) = channel::<()>();
+        let (read, version) = (Mutex::new(read), AtomicU64::new(0));
+        let followed = Followed::start(vec![PathBuf::from("a.crt")], move || {
+            let before = version.fetch_add(1, SeqCst);
+            // The first reading is that of the start.
+            if before > 0 && read.lock().unwrap().recv().is_err() {
+                return Err("gone".into());
+            }
+            Ok(before)
+        });
+        let followed = followed.unwrap();
+        followed.seen().problem = Some("there is one".into());
+        let (other, metrics) = (Arc::clone(&followed), Metrics::new());
+        let looking = std::thread::spawn(move || other.look(&metrics));
+        while followed.seen().looking.is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!((*followed.current(), followed.problem()), (0, Some("there is one".into())));
+        followed.seen().looking = Instant::now().checked_sub(HANGS);
+        let told = followed.problem().unwrap();
+        assert!(told.starts_with("a.crt: reading takes more than 5 s"), "{told}");
+        reading.send(()).unwrap();
+        looking.join().unwrap();
+        assert_eq!((*followed.current(), followed.problem()), (1, None));
     }
 }

@@ -8,6 +8,7 @@
 use crate::endpoint::Endpoint;
 use crate::error::{Failure, Kind};
 use crate::files;
+use crate::places::{Place, Places};
 use crate::tasks::{self, Owned};
 use crate::tls;
 use bytes::Bytes;
@@ -21,6 +22,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
@@ -28,6 +30,8 @@ use tokio::net::TcpStream;
 /// An idle connection older than this is not used again: the engines' HTTP servers (uvicorn,
 /// cpp-httplib) close theirs after 5 s, and one that is closed while we write costs a retry.
 const IDLE_MAX: Duration = Duration::from_secs(3);
+/// How often those that are too old are closed.
+const SWEEP: Duration = Duration::from_secs(1);
 /// Most idle connections to one endpoint on one thread.
 const IDLE_COUNT: usize = 256;
 
@@ -46,10 +50,11 @@ struct Idle {
     since: Instant,
 }
 
-/// The idle connections of one thread.
-#[derive(Debug, Default)]
+/// The connections of one thread, and those of them that are idle.
+#[derive(Debug)]
 pub(crate) struct Upstream {
     idle: RefCell<HashMap<u64, Vec<Idle>>>,
+    places: Arc<Places>,
 }
 
 /// The right to one connection until its answer was read to the end.
@@ -64,7 +69,7 @@ impl Lease {
     /// The answer was read to its end: the connection may serve again.
     pub(crate) fn give_back(self) {
         let Self { connection, endpoint, home } = self;
-        if connection.sender.is_closed() {
+        if connection.sender.is_closed() || !home.places.may_rest() {
             return;
         }
         let mut idle = home.idle.borrow_mut();
@@ -85,12 +90,22 @@ pub(crate) struct Answer {
 }
 
 impl Upstream {
-    /// Closes idle connections that are too old to be used, for endpoints that are gone too.
-    pub(crate) fn sweep(&self) {
-        self.idle.borrow_mut().retain(|_, stack| {
-            stack.retain(|idle| idle.since.elapsed() < IDLE_MAX);
-            !stack.is_empty()
-        });
+    /// Without connections; those that it opens take these places.
+    pub(crate) fn new(places: &Arc<Places>) -> Rc<Self> {
+        Rc::new(Self { idle: RefCell::default(), places: Arc::clone(places) })
+    }
+
+    /// Closes idle connections that are too old to be used, for endpoints that are gone too, and
+    /// all of them when their places are claimed; until aborted.
+    pub(crate) async fn sweep(self: Rc<Self>) {
+        loop {
+            let claimed = tokio::time::timeout(SWEEP, self.places.claimed()).await.is_ok();
+            let keep = !claimed && self.places.may_rest();
+            self.idle.borrow_mut().retain(|_, stack| {
+                stack.retain(|idle| keep && idle.since.elapsed() < IDLE_MAX);
+                !stack.is_empty()
+            });
+        }
     }
 
     /// Sends a request, which `make` makes, and waits for the answer's head. `sent` is called
@@ -108,7 +123,7 @@ impl Upstream {
         {
             return Ok(answer);
         }
-        let connection = open(endpoint, connect).await?;
+        let connection = self.open(endpoint, connect).await?;
         self.exchange(endpoint, connection, make(), &sent).await
     }
 
@@ -118,6 +133,30 @@ impl Upstream {
             let mut connection = idle.connection;
             if idle.since.elapsed() < IDLE_MAX && connection.sender.ready().await.is_ok() {
                 return Some(connection);
+            }
+        }
+    }
+
+    async fn open(&self, endpoint: &Endpoint, limit: Duration) -> Result<Connection, Failure> {
+        let known = &endpoint.known;
+        let Ok(place) = tokio::time::timeout(limit, self.places.take()).await else {
+            return Err(no_files());
+        };
+        let opened = tokio::time::timeout(limit, connect(endpoint, place)).await;
+        let late = || Err(Why::Theirs(format!("no connection within {} ms", limit.as_millis())));
+        match opened.unwrap_or_else(|_| late()) {
+            Ok(connection) => {
+                endpoint.set_unreachable(None);
+                Ok(connection)
+            }
+            Err(Why::Theirs(reason)) => {
+                let text = format!("endpoint {} cannot be reached: {reason}", known.name);
+                endpoint.set_unreachable(Some(reason));
+                Err(Failure::new(Kind::Unreachable, text))
+            }
+            Err(Why::Ours) => {
+                self.places.claim();
+                Err(no_files())
             }
         }
     }
@@ -153,25 +192,9 @@ impl Upstream {
     }
 }
 
-async fn open(endpoint: &Endpoint, limit: Duration) -> Result<Connection, Failure> {
-    let known = &endpoint.known;
-    let opened = tokio::time::timeout(limit, connect(endpoint)).await;
-    let late = || Err(Why::Theirs(format!("no connection within {} ms", limit.as_millis())));
-    match opened.unwrap_or_else(|_| late()) {
-        Ok(connection) => {
-            endpoint.set_unreachable(None);
-            Ok(connection)
-        }
-        Err(Why::Theirs(reason)) => {
-            let text = format!("endpoint {} cannot be reached: {reason}", known.name);
-            endpoint.set_unreachable(Some(reason));
-            Err(Failure::new(Kind::Unreachable, text))
-        }
-        Err(Why::Ours) => {
-            let text = "the router may open no more files to connect with: raise its limit";
-            Err(Failure::new(Kind::NoFiles, text))
-        }
-    }
+fn no_files() -> Failure {
+    let text = "the router may open no more files to connect with: raise its limit";
+    Failure::new(Kind::NoFiles, text)
 }
 
 /// Why no connection came about.
@@ -183,7 +206,7 @@ enum Why {
 }
 
 /// A new connection, after a handshake where the endpoint has TLS.
-async fn connect(endpoint: &Endpoint) -> Result<Connection, Why> {
+async fn connect(endpoint: &Endpoint, place: Place) -> Result<Connection, Why> {
     let known = &endpoint.known;
     let socket = TcpStream::connect((known.address.as_str(), known.port)).await;
     let socket = socket.and_then(|socket| socket.set_nodelay(true).map(|()| socket));
@@ -198,6 +221,9 @@ async fn connect(endpoint: &Endpoint) -> Result<Connection, Why> {
     let handshake = http1::handshake(TokioIo::new(socket)).await;
     let (sender, driver) = handshake.map_err(|error| Why::Theirs(error.to_string()))?;
     // Its error reaches whoever waits for the answer; there is nobody else to tell.
-    let task = async move { drop(driver.await) };
+    let task = async move {
+        let _until_closed = place;
+        drop(driver.await);
+    };
     Ok(Connection { sender, _task: tasks::Owned::spawn(task) })
 }

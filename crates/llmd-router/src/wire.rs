@@ -30,12 +30,22 @@ struct Shared {
     /// Since when none runs.
     rest: Cell<Instant>,
     fault: Cell<Option<Fault>>,
+    /// The head of the next request has begun and is not whole.
+    half: Cell<bool>,
+    /// The client has not taken in all of an answer.
+    stuck: Cell<bool>,
 }
 
 impl Default for Shared {
     fn default() -> Self {
-        let rest = Cell::new(Instant::now());
-        Self { served: Cell::new(0), running: Cell::new(0), rest, fault: Cell::new(None) }
+        Self {
+            served: Cell::new(0),
+            running: Cell::new(0),
+            rest: Cell::new(Instant::now()),
+            fault: Cell::new(None),
+            half: Cell::new(false),
+            stuck: Cell::new(false),
+        }
     }
 }
 
@@ -57,7 +67,17 @@ impl Line {
     pub(crate) fn rest_ends(&self, limits: Limits) -> Option<Instant> {
         let first = self.0.served.get() == 0;
         let limit = if first { limits.header } else { limits.keep_alive };
-        (self.0.running.get() == 0).then(|| self.0.rest.get() + limit)
+        self.rests_since().map(|since| since + limit)
+    }
+
+    /// Since when the client has no request in hand; `None` while it has one.
+    pub(crate) fn rests_since(&self) -> Option<Instant> {
+        (self.0.running.get() == 0).then(|| self.0.rest.get())
+    }
+
+    /// Whether all there is of the client is a part of a head.
+    pub(crate) fn is_half(&self) -> bool {
+        self.0.running.get() == 0 && self.0.half.get() && !self.0.stuck.get()
     }
 }
 
@@ -125,6 +145,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Self { socket, ahead, reading: None, linger: None }
     }
 
+    /// What became of something that was to go to the client.
+    fn sent<T>(&self, outcome: Poll<T>) -> Poll<T> {
+        if let Some(reading) = &self.reading {
+            reading.line.0.stuck.set(outcome.is_pending());
+        }
+        outcome
+    }
+
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let timer = self.linger.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
         let mut waste = [0; 4_096];
@@ -155,6 +183,7 @@ impl Reading {
             // Not for more of a head, and not for empty lines: else a drip would never end.
             self.since = Some(Instant::now());
         }
+        self.line.0.half.set(self.heads.within_head());
     }
 
     /// When it has lasted too long that nothing comes; `None` while that is another's to judge.
@@ -219,7 +248,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(context, bytes)
+        let written = Pin::new(&mut self.socket).poll_write(context, bytes);
+        self.sent(written)
     }
 
     fn poll_write_vectored(
@@ -227,7 +257,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(context, pieces)
+        let written = Pin::new(&mut self.socket).poll_write_vectored(context, pieces);
+        self.sent(written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -235,7 +266,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(context)
+        let flushed = Pin::new(&mut self.socket).poll_flush(context);
+        self.sent(flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

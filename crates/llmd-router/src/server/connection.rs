@@ -3,14 +3,14 @@
 //! Started by a thread of `server`. It tells the protocol, and ends the connection when the
 //! router ends, when a request on it asks for that, and when the client lets it rest too long.
 
-use super::{Caller, Stop};
+use super::{Caller, Slot, Stop};
 use crate::error::{Failure, Kind};
 use crate::headers;
 use crate::http2::{self, Answer, Streams};
 use crate::patience::Patient;
 use crate::phases;
 use crate::stream::Reply;
-use crate::tls;
+use crate::tls::{self, Port, Socket};
 use crate::wire::{self, Line, Running, Wire};
 use crate::worker::{Closer, Worker};
 use bytes::Bytes;
@@ -23,6 +23,7 @@ use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::io;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
@@ -43,12 +44,12 @@ const GOODBYE: Duration = Duration::from_secs(2);
 struct Client {
     worker: Worker,
     line: Line,
-    over: bool,
+    slot: Rc<Slot>,
 }
 
 /// Serves a client until its connection ends.
-pub(super) async fn connection(caller: Caller, worker: Worker, stop: watch::Receiver<Stop>) {
-    let Caller { socket, over, _slot } = caller;
+pub(super) async fn connection(caller: Caller, worker: Worker, mut stop: watch::Receiver<Stop>) {
+    let Caller { socket, slot } = caller;
     let socket = TcpStream::from_std(socket).and_then(|socket| {
         socket.set_nodelay(true)?;
         Ok(socket)
@@ -62,20 +63,14 @@ pub(super) async fn connection(caller: Caller, worker: Worker, stop: watch::Rece
     };
     let socket = Patient::new(socket, idle, worker.closer.clone());
     let port = worker.router.table().tls.data.clone();
-    let accepted = tokio::time::timeout(times.header, tls::accept(port.as_ref(), socket)).await;
-    let Ok(Ok(mut socket)) = accepted else {
-        worker.router.metrics.tls_failures.inc();
-        return;
+    let arrived = tokio::select! {
+        biased;
+        arrived = arrive(socket, port.as_ref(), times.header, &worker) => arrived,
+        // It has sent nothing that is a request.
+        _ = stop.wait_for(|stop| ends(*stop)) => return,
     };
-    let client = Client { worker, line: Line::default(), over };
-    let (http2, ahead) = if let Some(agreed) = socket.agreed_on_http2() {
-        (agreed, Vec::new())
-    } else {
-        let began = tokio::time::timeout(times.header, begin(&mut socket)).await;
-        // Nothing came, or it broke: there is nobody to tell.
-        let Ok(Ok(ahead)) = began else { return };
-        (ahead == PREFACE, ahead)
-    };
+    let Some((socket, http2, ahead)) = arrived else { return };
+    let client = Client { worker, line: Line::default(), slot: Rc::new(slot) };
     if http2 {
         let socket = Wire::http2(socket, ahead);
         serve_2(socket, client, idle, times, stop).await;
@@ -83,6 +78,30 @@ pub(super) async fn connection(caller: Caller, worker: Worker, stop: watch::Rece
         let socket = Wire::http1(socket, ahead, client.line.clone(), times);
         serve_1(socket, client, stop).await;
     }
+}
+
+/// Up to where it is known what the client speaks: its socket, whether that is HTTP/2, and what was
+/// read. `None`: it failed, and there is nobody to tell.
+async fn arrive(
+    socket: Patient,
+    port: Option<&Port>,
+    limit: Duration,
+    worker: &Worker,
+) -> Option<(Socket<Patient>, bool, Vec<u8>)> {
+    let Ok(Ok(mut socket)) = tokio::time::timeout(limit, tls::accept(port, socket)).await else {
+        worker.router.metrics.tls_failures.inc();
+        return None;
+    };
+    if let Some(agreed) = socket.agreed_on_http2() {
+        return Some((socket, agreed, Vec::new()));
+    }
+    let ahead = tokio::time::timeout(limit, begin(&mut socket)).await.ok()?.ok()?;
+    Some((socket, ahead == PREFACE, ahead))
+}
+
+/// From then on connections without a request are closed.
+fn ends(stop: Stop) -> bool {
+    matches!(stop, Stop::Finish | Stop::Cut)
 }
 
 /// Reads up to where the preface of HTTP/2 ends, or what comes is another beginning.
@@ -102,7 +121,7 @@ async fn serve_1(
     client: Client,
     mut stop: watch::Receiver<Stop>,
 ) {
-    let closer = client.worker.closer.clone();
+    let (closer, line) = (client.worker.closer.clone(), client.line.clone());
     let service = service_fn(move |request| {
         let client = client.clone();
         let (running, fault) = client.line.begin();
@@ -116,7 +135,7 @@ async fn serve_1(
         .max_header_size(HEAD_BYTES as usize)
         .serve_connection(TokioIo::new(socket), service);
     let mut serving = pin!(serving);
-    let mut leave = pin!(stop.wait_for(|stop| matches!(stop, Stop::Finish | Stop::Cut)));
+    let mut leave = pin!(stop.wait_for(|stop| ends(*stop)));
     let mut leaving = false;
     loop {
         tokio::select! {
@@ -127,6 +146,10 @@ async fn serve_1(
             _ = leave.as_mut(), if !leaving => {
                 leaving = true;
                 serving.as_mut().graceful_shutdown();
+                // The library waits for the rest of a head.
+                if line.is_half() {
+                    return;
+                }
             }
         }
     }
@@ -188,7 +211,8 @@ impl Client {
         request: Request<Incoming>,
         fault: Option<&'static str>,
     ) -> Response<Reply> {
-        let failure = if self.over {
+        let failure = if !self.slot.entered().await {
+            self.slot.refuse();
             Failure::new(Kind::TooManyConnections, "the router has too many connections open")
         } else if let Some(why) = fault.or_else(|| headers::host_problem(&request)) {
             Failure::bad_request(why.to_owned())

@@ -90,30 +90,49 @@ fn chain(what: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, String
 fn own(what: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let chain = chain(what, file)?;
     for (place, certificate) in chain.iter().enumerate().skip(1) {
+        let number = place + 1;
         if let Err(Error::InvalidCertificate(CertificateError::BadEncoding)) =
             ParsedCertificate::try_from(certificate)
         {
-            let number = place + 1;
             return Err(at(what, file, &format!("certificate {number} of it is damaged")));
         }
+        holds_now(certificate).map_err(|error| {
+            at(what, file, &format!("certificate {number} of it: {}", words::of(&error)))
+        })?;
     }
-    holds_now(&chain[0]).map_err(|error| at(what, file, &words::of(&error)))?;
-    Ok(chain)
+    let error = holds_now(&chain[0]).err().or_else(|| is_authoritys(&chain[0]));
+    error.map_or(Ok(chain), |error| Err(at(what, file, &words::of(&error))))
 }
 
-/// Whether it is neither too old nor too new. Asked of the check that endpoints undergo: that looks
-/// at the time first, and finds nobody who signed it then.
+/// Whether it is neither too old nor too new.
 fn holds_now(certificate: &CertificateDer<'_>) -> Result<(), Error> {
     use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+    match against(certificate) {
+        Some(why @ (Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. })) => {
+            Err(why.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is wrong with showing it, if it is an authority's own.
+fn is_authoritys(certificate: &CertificateDer<'_>) -> Option<Error> {
+    let why = against(certificate)?;
+    let CertificateError::Other(other) = &why else { return None };
+    let known = other.0.downcast_ref::<webpki::Error>();
+    matches!(known, Some(webpki::Error::CaUsedAsEndEntity)).then(|| why.into())
+}
+
+/// What the check that endpoints undergo has against it. That looks at the time first, then at its
+/// use, and finds nobody who signed it then.
+fn against(certificate: &CertificateDer<'_>) -> Option<CertificateError> {
     // What is not read here is for whoever uses it to refuse: it may be an old authority's.
-    let Ok(parsed) = ParsedCertificate::try_from(certificate) else { return Ok(()) };
+    let parsed = ParsedCertificate::try_from(certificate).ok()?;
     let (nobody, known) = (RootCertStore::empty(), provider().signature_verification_algorithms);
     let now = UnixTime::now();
     match verify_server_cert_signed_by_trust_anchor(&parsed, &nobody, &[], now, known.all) {
-        Err(Error::InvalidCertificate(
-            why @ (Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. }),
-        )) => Err(why.into()),
-        _ => Ok(()),
+        Err(Error::InvalidCertificate(why)) => Some(why),
+        _ => None,
     }
 }
 

@@ -102,6 +102,22 @@ impl Queue {
         (!batch.is_empty()).then_some(batch)
     }
 
+    /// What was taken out could not be sent.
+    fn lost(&self) {
+        let count = std::mem::take(&mut self.lock().sending);
+        self.dropped.inc_by(count as u64);
+    }
+
+    /// Nothing more is sent: how many spans were left.
+    fn give_up(&self) -> usize {
+        let mut waiting = self.lock();
+        waiting.ended = true;
+        let left = waiting.spans.len() + std::mem::take(&mut waiting.sending);
+        waiting.spans.clear();
+        self.dropped.inc_by(left as u64);
+        left
+    }
+
     fn end(&self) {
         self.lock().ended = true;
         self.news.notify_one();
@@ -137,7 +153,8 @@ impl SpanProcessor for Inlet {
         self.0.push(span);
     }
 
-    /// Waits until all is sent, or for a while.
+    /// Called at the router's end alone: waits until all is sent, or for a while; what is left then
+    /// is dropped.
     fn force_flush(&self) -> OTelSdkResult {
         let end = Instant::now() + FLUSH;
         let left = || {
@@ -146,6 +163,13 @@ impl SpanProcessor for Inlet {
         };
         while left() > 0 && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
+        }
+        let spans = self.0.give_up();
+        if spans > 0 {
+            tracing::warn!(
+                spans,
+                "spans were dropped at the end: the collector took them too late"
+            );
         }
         Ok(())
     }
@@ -166,7 +190,6 @@ fn deliver(queue: &Queue, traces: &Traces, resource: &Resource) -> Result<(), St
     exporter.set_resource(resource);
     let mut healthy = true;
     while let Some(batch) = queue.take() {
-        let count = batch.len();
         let sent = runtime.block_on(tokio::time::timeout(TIMEOUT, exporter.export(batch)));
         let problem = match sent {
             Ok(Ok(())) => None,
@@ -176,7 +199,7 @@ fn deliver(queue: &Queue, traces: &Traces, resource: &Resource) -> Result<(), St
         match problem {
             None => healthy = true,
             Some(problem) => {
-                queue.dropped.inc_by(count as u64);
+                queue.lost();
                 if healthy {
                     tracing::warn!(problem, otlp = traces.otlp, "spans are being dropped");
                 }
@@ -242,6 +265,22 @@ mod tests {
         let numbers = batches.into_iter().flatten().map(|span| span.parent_span_id);
         assert!(numbers.eq(all.map(SpanId::from)));
         assert_eq!(queue.dropped.get(), 1);
+    }
+
+    #[test]
+    fn what_is_left_at_the_end_is_dropped_and_counted_once() {
+        let queue = Queue::new(Counter::default());
+        (0..BATCH as u64 + 7).for_each(|number| queue.push(span(number)));
+        assert_eq!(queue.take().map(|batch| batch.len()), Some(BATCH));
+        queue.lost();
+        assert_eq!(queue.dropped.get(), BATCH as u64);
+        (0..BATCH as u64).for_each(|number| queue.push(span(number)));
+        assert_eq!(queue.take().map(|batch| batch.len()), Some(BATCH));
+        assert_eq!(queue.give_up(), BATCH + 7);
+        queue.lost();
+        queue.push(span(0));
+        assert_eq!((queue.give_up(), queue.dropped.get()), (0, 2 * BATCH as u64 + 8));
+        assert!(queue.take().is_none());
     }
 
     #[test]

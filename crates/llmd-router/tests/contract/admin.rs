@@ -277,17 +277,50 @@ async fn a_flood_of_the_admin_port_ends_by_itself_and_harms_no_client() {
     setup.at_rest().await;
 }
 
+/// Whether the other side closes a connection, and soon.
+async fn is_closed(socket: &mut TcpStream, within: Duration) -> bool {
+    let read = tokio::time::timeout(within, socket.read(&mut [0])).await;
+    read.is_ok_and(|read| matches!(read, Ok(0) | Err(_)))
+}
+
 #[tokio::test]
-async fn connections_of_the_admin_port_beyond_its_limit_are_closed_at_once() {
+async fn of_clients_that_ask_for_nothing_the_oldest_makes_room_on_the_admin_port() {
     let engine = engine(vec![Behaviour::ok()]);
     let setup = Setup::start(&one_model(&[&engine]).replace("headerMs: 1000", "headerMs: 60000"));
     let mut held = Vec::new();
+    for number in 0..64 {
+        let mut socket = TcpStream::connect(setup.admin).await.unwrap();
+        let half: &[u8] = if number % 2 == 0 { b"" } else { b"GET /healthz HTTP/1.1\r\n" };
+        socket.write_all(half).await.unwrap();
+        held.push(socket);
+    }
+    for _ in 0..2 {
+        assert_eq!(setup.get_admin("/healthz").await.status, 200);
+    }
+    // One made room, and that is free again for the second.
+    assert!(is_closed(&mut held[0], Duration::from_secs(5)).await);
+    assert!(!is_closed(&mut held[1], Duration::from_millis(50)).await);
+}
+
+#[tokio::test]
+async fn requests_in_hand_on_the_admin_port_are_not_cut_for_new_clients() {
+    let engine = engine(vec![Behaviour::Hang]);
+    let limits = "firstByteMs: 60000";
+    let setup = Setup::start(&one_model(&[&engine]).replace("firstByteMs: 1500", limits));
+    let (key, asked) =
+        (format!("authorization: Bearer {KEY}"), br#"{"model":"chat","endpoint":"e0"}"#);
+    let mut held = Vec::new();
     for _ in 0..64 {
-        held.push(TcpStream::connect(setup.admin).await.unwrap());
+        held.push(Client::post(setup.admin, "/probe", &[&key], asked).await.unwrap());
+    }
+    let end = Instant::now() + Duration::from_secs(10);
+    while engine.received().len() < 64 {
+        assert!(Instant::now() < end);
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let mut one_more = TcpStream::connect(setup.admin).await.unwrap();
-    let read = tokio::time::timeout(Duration::from_secs(5), one_more.read(&mut [0])).await;
-    assert!(matches!(read.unwrap(), Ok(0) | Err(_)));
+    assert!(is_closed(&mut one_more, Duration::from_secs(5)).await);
+    assert!(engine.received().iter().all(|request| request.cancelled.is_none()));
     held.pop();
     let end = Instant::now() + Duration::from_secs(5);
     while Client::ask(setup.admin, "GET", "/healthz").await.is_err() {

@@ -219,6 +219,55 @@ async fn a_drain_at_rest_is_quick_and_closes_idle_connections() {
 }
 
 #[tokio::test]
+async fn a_drain_waits_for_no_head_that_is_not_whole() {
+    let whole = "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n";
+    let next = format!("{whole}GET /v1/mod");
+    for (begun, answer) in [
+        ("", ""),
+        ("P", ""),
+        ("PRI * HTTP/2.0\r\n", ""),
+        ("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n", ""),
+        (&next, "assistant"),
+    ] {
+        let engine = engine(vec![]);
+        let mut setup =
+            Setup::start(&one_model(&[&engine]).replace("headerMs: 1000", "headerMs: 60000"));
+        let mut half = Client::send(setup.data, begun.as_bytes()).await.unwrap();
+        if !answer.is_empty() {
+            half.wait_for(answer).await.unwrap();
+        }
+        let asked = Instant::now();
+        setup.tell(Command::Drain);
+        assert_eq!(setup.ended().await, 0);
+        assert!(asked.elapsed() < Duration::from_secs(3), "{begun:?}: {:?}", asked.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_drain_lets_a_client_take_its_answer_in_whatever_it_has_begun_to_ask() {
+    let long = "x".repeat(6 << 20);
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", long.len());
+    let engine = engine(vec![Behaviour::Raw((head + &long).into_bytes())]);
+    let mut setup = Setup::start(&one_model(&[&engine]).replace("idleMs: 700", "idleMs: 5000"));
+    let body = body("chat", false);
+    let head = format!("POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n", body.len());
+    let asked = format!("{head}\r\n{body}{head}");
+    let client = Client::send(setup.data, asked.as_bytes()).await.unwrap();
+    setup.until(|status| status["models"][0]["endpoints"][0]["picks"] == 1).await;
+    setup.tell(Command::Drain);
+    let end = Instant::now() + Duration::from_secs(4);
+    while Client::send(setup.data, b"").await.is_ok() {
+        assert!(Instant::now() < end, "it still listens");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // It reads only now, when the router waits for nothing else.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let reply = client.reply().await.unwrap();
+    assert!(reply.whole && reply.body.len() == long.len(), "{} bytes", reply.body.len());
+    assert_eq!(setup.ended().await, 0);
+}
+
+#[tokio::test]
 async fn a_second_signal_cuts_what_still_runs() {
     let engine = engine(vec![Behaviour::Hang]);
     let mut setup = Setup::start(&one_model(&[&engine]));

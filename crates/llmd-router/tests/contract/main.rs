@@ -15,6 +15,7 @@ mod bodies;
 mod cancel;
 mod echoes;
 mod failures;
+mod files;
 mod floods;
 mod health;
 mod lifecycle;

@@ -2,6 +2,7 @@
 
 use crate::support::{CHAT, SOON, Setup, body, engine, error_code, one_model, told};
 use llmd_testkit::{Behaviour, Client};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -213,6 +214,28 @@ async fn of_connections_far_beyond_the_limit_nobody_is_told() {
     let begun = Instant::now();
     assert_eq!(rest(&mut connect(&setup, b"").await).await, "");
     assert!(begun.elapsed() < Duration::from_secs(5), "it was let in");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_comes_as_another_leaves_finds_its_place() {
+    let engine = engine(vec![Behaviour::ok()]);
+    let limits = "headerMs: 1000, connections: 4";
+    let setup = Arc::new(Setup::start(&one_model(&[&engine]).replace("headerMs: 1000", limits)));
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let setup = Arc::clone(&setup);
+            tokio::spawn(async move {
+                for _ in 0..500 {
+                    let reply = setup.ask().await;
+                    assert_eq!(reply.status, 200, "{}", reply.text());
+                }
+            })
+        })
+        .collect();
+    for client in clients {
+        client.await.unwrap();
+    }
+    assert_eq!(setup.metric("llmd_router_connections_refused_total").await, 0.0);
 }
 
 #[tokio::test]

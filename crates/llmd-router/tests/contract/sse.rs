@@ -23,6 +23,7 @@ const STREAMS: &[(&str, &str, &str)] = &[
     ("a byte order mark", CHAT, "\u{feff}data: {}\n\ndata: [DONE]\n\n"),
     ("spaces", CHAT, "data:{}\n\ndata:  [DONE]  \n\n"),
     ("no last blank line", CHAT, "data: {}\n\ndata: [DONE]"),
+    ("events behind the end", CHAT, "data: [DONE]\n\ndata: {\"usage\":{}}\n\n: bye\n\n"),
     ("an error of the engine", CHAT, "data: {\"error\":{\"message\":\"x\"}}\n\ndata: [DONE]\n\n"),
     ("a response", "/v1/responses", "event: response.completed\ndata: {}\n\n"),
     ("a failed response", "/v1/responses", "event: response.failed\ndata: {}\n\n"),

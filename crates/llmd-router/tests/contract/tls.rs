@@ -540,6 +540,10 @@ fn what_cannot_be_used_keeps_the_router_from_starting_with_its_place() {
     authority.pair_from("router", 2099, 2100).write(folder.path(), "new");
     std::fs::write(folder.path().join("old-ca.crt"), Authority::until(2001).0.pem()).unwrap();
     std::fs::write(folder.path().join("empty"), "").unwrap();
+    authority.itself().write(folder.path(), "itself");
+    let mut behind = authority.pair("router", 2100);
+    behind.cert.push_str(&Authority::until(2001).0.pem());
+    behind.write(folder.path(), "behind");
     let port = |tls: &str| with_tls(&one_model(&[&engine]), tls);
     let variant =
         |tls: &str| one_model(&[&engine]).replace("{name: v,", &format!("{{name: v, tls: {tls},"));
@@ -551,6 +555,15 @@ fn what_cannot_be_used_keeps_the_router_from_starting_with_its_place() {
         (port("tls: {certFile: empty, keyFile: a.key}"), "holds no certificate"),
         (port("tls: {certFile: a.crt, keyFile: empty}"), "listen.tls: keyFile"),
         (port("tls: {certFile: a.crt}"), "keyFile"),
+        (
+            port("tls: {certFile: itself.crt, keyFile: itself.key}"),
+            "itself.crt: the certificate is that of an authority, which must not be shown itself; make",
+        ),
+        (
+            port("tls: {certFile: behind.crt, keyFile: behind.key}"),
+            "behind.crt: certificate 2 of it: the certificate expired at 2001-01-01",
+        ),
+        (variant("{certFile: itself.crt, keyFile: itself.key}"), "basicConstraints CA:FALSE"),
         (port("adminTls: {certFile: a.crt, keyFile: b.key}"), "listen.adminTls"),
         (
             port("tls: {certFile: a.crt, keyFile: a.key, clientCaFile: empty}"),

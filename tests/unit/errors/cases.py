@@ -348,8 +348,9 @@ def bug(bench: Bench) -> Sequence[Problem]:
 
 
 def said(text: str) -> Sequence[Problem]:
-    """Read a problem as it stands on stderr; its last line is the hint."""
+    """Read a problem as it stands on stderr; its last words, which may be wrapped, are the hint."""
     first, *more = text.strip().splitlines()
     code = re.fullmatch(r"error\[(\w+)\]: (.*)", first)
     assert code is not None, text
-    return [Problem(code[1], code[2], hint=(more or [""])[-1].strip().removeprefix("hint: "))]
+    words = " ".join(line.strip() for line in more)
+    return [Problem(code[1], code[2], hint=words.rpartition("hint: ")[2])]

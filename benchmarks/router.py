@@ -114,6 +114,7 @@ def arguments() -> argparse.Namespace:
         "--router", type=Path, action="append", default=[], help="another build, beside ours"
     )
     parser.add_argument("--record", type=Path, help="where tables and raw runs go, without suffix")
+    parser.add_argument("--tables", type=Path, help="only: tables anew from raw runs in this file")
     parser.add_argument("--profile", type=Path, help="a folder for profiles of our router")
     return parser.parse_args()
 
@@ -143,9 +144,20 @@ def at_rest(
     return reports
 
 
+def again(raw: Path) -> None:
+    """Works the tables out anew from raw runs, beside them."""
+    kept = json.loads(raw.read_text())
+    known = subjects(Path("llmd-router"))
+    text = report.text(kept["rounds"], known, kept["absent"], kept["head"], kept["at rest"])
+    raw.with_suffix(".md").write_text(text)
+
+
 def main() -> None:
     """Measures and tells."""
     asked = arguments()
+    if asked.tables:
+        again(asked.tables)
+        return
     programs = asked.programs or Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "dist"
     whole = not (asked.only or asked.workloads or asked.quick)
     record = asked.record or (Path(__file__).with_suffix("") if whole else None)
@@ -174,11 +186,12 @@ def main() -> None:
             profile.all_of(workloads, effort, ends, running[0], profiles)
         stack.pop_all().close()
         resting = at_rest(asked, wanted, bench)
-    text = report.text(runs, wanted, absent, effort, resting)
+    top_lines = report.head(effort)
+    text = report.text(runs, wanted, absent, top_lines, resting)
     print(text)
     if record:
         record.with_suffix(".md").write_text(text)
-        raw = {"rounds": runs, "at rest": resting}
+        raw = {"head": top_lines, "absent": absent, "rounds": runs, "at rest": resting}
         record.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
     sys.exit(1 if table.problems(runs) else 0)
 

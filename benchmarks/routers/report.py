@@ -20,11 +20,11 @@ def text(
     runs: Runs,
     wanted: list[Subject],
     absent: dict[str, str],
-    effort: Effort,
+    top: str,
     resting: dict[str, Report],
 ) -> str:
-    """Markdown."""
-    parts = [head(effort)]
+    """Markdown; `top` is what `head` said when it was measured."""
+    parts = [top]
     aware = [subject.name for subject in wanted if subject.kind == "cache-aware"]
     for workload in WORKLOADS:
         if workload.name in runs:

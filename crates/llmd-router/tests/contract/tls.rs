@@ -557,7 +557,7 @@ fn what_cannot_be_used_keeps_the_router_from_starting_with_its_place() {
         (port("tls: {certFile: a.crt}"), "keyFile"),
         (
             port("tls: {certFile: itself.crt, keyFile: itself.key}"),
-            "itself.crt: the certificate is that of an authority, which must not be shown itself; make",
+            "itself.crt: the certificate is that of an authority, which must not be shown",
         ),
         (
             port("tls: {certFile: behind.crt, keyFile: behind.key}"),

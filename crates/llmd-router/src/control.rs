@@ -6,10 +6,12 @@
 
 use crate::admin;
 use crate::checks;
+use crate::config;
 use crate::error::StartError;
 use crate::files;
 use crate::health;
 use crate::metrics::Metrics;
+use crate::pool::Shared;
 use crate::reload::{self, Followed};
 use crate::repeats;
 use crate::router::Router;
@@ -42,6 +44,8 @@ const CUT_GRACE: Duration = Duration::from_secs(1);
 pub enum Command {
     /// Read the configuration again.
     Reload,
+    /// The same, unless it has the text that was read last.
+    Changed,
     /// Finish what runs and end.
     Drain,
     /// End now.
@@ -137,6 +141,8 @@ fn system(what: &str, cause: io::Error) -> StartError {
 /// What the control thread owns.
 struct Control {
     file: PathBuf,
+    /// What was read of it last, or why that could not be.
+    text: Result<String, String>,
     router: Arc<Router>,
     followed: Followed,
     stop: watch::Sender<Stop>,
@@ -144,20 +150,22 @@ struct Control {
 }
 
 fn assemble(file: &Path) -> Result<(Control, Sockets), StartError> {
-    let (zero, metrics) = (Instant::now(), Arc::new(Metrics::new()));
+    let (metrics, repeats) = (Arc::new(Metrics::new()), Arc::default());
+    let shared = Shared { metrics, repeats, zero: Instant::now() };
     let mut followed = Followed::default();
-    let prepared = reload::prepare(file, None, &followed)?;
-    let table = reload::build(prepared, None, &mut followed, &metrics, zero);
+    let text = config::first_text(file);
+    let prepared = reload::prepare(file, &text, None, &followed)?;
+    let table = reload::build(prepared, None, &mut followed, &shared);
     let sockets = Sockets {
         data: listen("listen.data", table.config.listen.data)?,
         admin: listen("listen.admin", table.config.listen.admin)?,
     };
     files::say_if_few(&table.config.limits);
-    let router = Arc::new(Router::new(zero, metrics, table));
+    let router = Arc::new(Router::new(shared, table));
     let (stop, stopped) = watch::channel(Stop::Run);
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = Cores::start(count, &router, &stopped).map_err(|cause| system("thread", cause))?;
-    Ok((Control { file: file.to_owned(), router, followed, stop, cores }, sockets))
+    Ok((Control { file: file.to_owned(), text, router, followed, stop, cores }, sockets))
 }
 
 fn listen(what: &str, address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
@@ -187,7 +195,7 @@ impl Control {
         tasks::spawn(checks::run(Arc::clone(&self.router), upstream));
         tasks::spawn(health::watch(Arc::clone(&self.router)));
         tasks::spawn(repeats::follow(Arc::clone(&self.router)));
-        reload::watch_file(self.file.clone(), sender);
+        reload::watch_file(self.file.clone(), self.text.clone(), sender);
         ready();
         loop {
             let command = tokio::select! {
@@ -198,6 +206,12 @@ impl Control {
             let cut = match command {
                 Some(Command::Reload) => {
                     self.reload();
+                    continue;
+                }
+                Some(Command::Changed) => {
+                    if config::next_text(&self.file) != self.text {
+                        self.reload();
+                    }
                     continue;
                 }
                 Some(Command::Drain) => self.drain(data, &mut commands).await,
@@ -211,11 +225,11 @@ impl Control {
 
     fn reload(&mut self) {
         let old = self.router.table();
-        match reload::prepare(&self.file, Some(&old), &self.followed) {
+        self.text = config::next_text(&self.file);
+        match reload::prepare(&self.file, &self.text, Some(&old), &self.followed) {
             Ok(prepared) => {
-                let metrics = Arc::clone(&self.router.metrics);
-                let zero = self.router.zero;
-                let table = reload::build(prepared, Some(&old), &mut self.followed, &metrics, zero);
+                let shared = self.router.shared();
+                let table = reload::build(prepared, Some(&old), &mut self.followed, &shared);
                 if table.config.limits.connections != old.config.limits.connections {
                     files::say_if_few(&table.config.limits);
                 }
@@ -292,5 +306,5 @@ impl Control {
 
 /// A second wish to end; reloads are of no use any more.
 async fn asked_again(commands: &mut mpsc::Receiver<Command>) {
-    while commands.recv().await == Some(Command::Reload) {}
+    while matches!(commands.recv().await, Some(Command::Reload | Command::Changed)) {}
 }

@@ -35,10 +35,11 @@ fn fit(files: u64) -> u64 {
     (files.saturating_sub(OTHERS + 2 * TOLD) / 2).max(1)
 }
 
-/// Says when fewer connections fit than the configuration lets in.
+/// Says when fewer connections fit than the configuration asks for. What it does not ask for is
+/// as many as fit.
 pub(crate) fn say_if_few(limits: &Limits) {
+    let Some(wanted) = limits.connections else { return };
     let Some(files) = getrlimit(Resource::Nofile).current else { return };
-    let wanted = limits.connections;
     if let Some(room) = Some(fit(files)).filter(|room| *room < wanted) {
         let needed = wanted.saturating_mul(2).saturating_add(OTHERS + 2 * TOLD);
         tracing::warn!(

@@ -6,7 +6,7 @@ use crate::error::ConfigError;
 use crate::files;
 use crate::ids::Ids;
 use crate::metrics::{Metrics, ModelMetrics, OTHER};
-use crate::pool::Pool;
+use crate::pool::{Pool, Shared};
 use crate::repeats::Repeats;
 use crate::responses::Responses;
 use crate::tls::Tls;
@@ -58,7 +58,7 @@ pub(crate) struct Router {
     /// How many of them fit under the limit of open files.
     pub(crate) room: u64,
     /// Lines of its log that come often.
-    pub(crate) repeats: Repeats,
+    pub(crate) repeats: Arc<Repeats>,
     /// Who made which response.
     pub(crate) responses: Mutex<Responses>,
     table: RwLock<Arc<Table>>,
@@ -69,7 +69,8 @@ pub(crate) struct Router {
 
 impl Router {
     /// With its first table.
-    pub(crate) fn new(zero: Instant, metrics: Arc<Metrics>, table: Table) -> Self {
+    pub(crate) fn new(shared: Shared, table: Table) -> Self {
+        let Shared { metrics, repeats, zero } = shared;
         Self {
             zero,
             other: metrics.model(OTHER),
@@ -77,13 +78,19 @@ impl Router {
             ids: Ids::default(),
             connections: AtomicU64::new(0),
             room: files::room(),
-            repeats: Repeats::default(),
+            repeats,
             responses: Mutex::default(),
             table: RwLock::new(Arc::new(table)),
             config_error: Mutex::default(),
             open: AtomicI64::new(0),
             draining: AtomicBool::new(false),
         }
+    }
+
+    /// What pools need of it.
+    pub(crate) fn shared(&self) -> Shared {
+        let (metrics, repeats) = (Arc::clone(&self.metrics), Arc::clone(&self.repeats));
+        Shared { metrics, repeats, zero: self.zero }
     }
 
     /// The table in force.

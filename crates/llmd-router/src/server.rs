@@ -67,7 +67,7 @@ impl Drop for Slot {
 fn admit(router: &Arc<Router>, socket: StdStream) -> Option<Caller> {
     let before = router.connections.fetch_add(1, Relaxed);
     let slot = Slot(Arc::clone(router));
-    let most = router.table().config.limits.connections.min(router.room);
+    let most = router.table().config.limits.connections().min(router.room);
     let over = before >= most;
     if over {
         router.metrics.connections_refused.inc();

@@ -194,10 +194,11 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Readings of an engine's metrics.",
         ),
         Panel(
-            "Out, or placed with less than there should be", "short",
+            "Out, simulated, or placed with less than there should be", "short",
             (
                 (largest("endpoint_out", BY_ENDPOINT), f"{ENDPOINT} out"),
                 (largest("endpoint_degraded", BY_ENDPOINT), f"{ENDPOINT} degraded"),
+                (largest("endpoint_simulated", BY_ENDPOINT), f"{ENDPOINT} simulated"),
                 (largest("breaker_state", BY_ENDPOINT), f"{ENDPOINT} breaker"),
             ),
             "1: it is so, as any router sees it. Breaker 1: half-open, 2: open. Status says why.",

@@ -1,10 +1,13 @@
 """docs/router.md says what the router's code says: metrics, settings, errors, paths, exit codes."""
 
 import ast
+import json
+import os
 import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +89,7 @@ def settings(code: dict[str, str]) -> dict[str, Any]:
             value = literal(defaults.get(struct, {}).get(field, ""))
             if kind in fields:
                 found |= below(kind, here)
-            elif value is not None:
+            elif value is not None or re.match(r"Option<u\d+>", kind):
                 found[here] = value
         return found
 
@@ -108,6 +111,22 @@ def test_all_numbers_of_the_process_are_told(page: str, code: dict[str, str]) ->
 def test_all_settings_have_the_defaults_of_the_code(page: str, code: dict[str, str]) -> None:
     told = {quoted(key)[0]: literal(value) for key, value, _ in table(page, "key")}
     assert told == settings(code)
+
+
+def test_every_key_of_status_is_told(page: str, repo_root: Path) -> None:
+    """The file that pins all that a run shows has every key."""
+    file = repo_root / "crates/llmd-router/tests/fixtures/shown/status.json"
+    status = json.loads(file.read_text())
+    model = status["models"][0]
+    endpoint = model["endpoints"][0]
+    found = {"`/status`": status, "of a model": model, "of an endpoint": endpoint}
+    for heading, shown in {**found, "of its health": endpoint["health"]}.items():
+        inside = {key: value for key, value in shown.items() if isinstance(value, dict)}
+        inside.pop("health", None)
+        keys = shown.keys() - inside.keys()
+        keys |= {f"{key}.{name}" for key, value in inside.items() for name in value}
+        told = [name for row in table(page, heading) for name in quoted(row[0])]
+        assert sorted(told) == sorted(keys), heading
 
 
 def test_the_example_has_every_key_of_a_router_and_of_its_models(
@@ -134,6 +153,29 @@ def test_the_router_takes_the_example(page: str, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "llmd_ctl.router", "--config", str(file), "--check"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_simulated_engine_is_tried_as_told(
+    page: str, tmp_path: Path, free_ports: Callable[[int], list[int]]
+) -> None:
+    text = page.split("\n## A try without an engine\n")[1].split("\n## ")[0]
+    for port, free in zip((8000, 8001, 9090), free_ports(3), strict=True):
+        text = re.sub(rf"\b{port}\b", str(free), text)
+    blocks = re.findall(r"^    \S.*\n(?:    .*\n)+", text, re.MULTILINE)
+    engine, router, commands = map(textwrap.dedent, blocks)
+    (tmp_path / "engine.json").write_text(engine)
+    (tmp_path / "router.yaml").write_text(router)
+    end = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT"
+    script = f"set -euo pipefail\n{end}\n{commands}wait\n"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PATH": path}, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "x-llmd-ctl-simulated: true" in done.stdout
+    status = json.loads(done.stdout[done.stdout.rindex('{"certificates"') :])
+    assert status["models"][0]["endpoints"][0]["simulated"] is True
 
 
 def test_all_errors_are_told(page: str, code: dict[str, str]) -> None:

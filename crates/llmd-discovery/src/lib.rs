@@ -7,9 +7,10 @@
 //! - `source`: the trait that each source has, and the sink that it writes to
 //! - `sources`: the three of today: static, file (llm-d's `endpoints.yaml`), process
 //! - `follow`: a thread that reads a file again when it changes
-//! - `endpoint`, `error`: what comes out
+//! - `endpoint`, `error`: what comes out; `echo`: how others' text is told
 //! - `fuzz`: the parser of files, for `fuzz/` only
 
+mod echo;
 mod endpoint;
 mod error;
 mod follow;
@@ -18,8 +19,11 @@ pub mod fuzz;
 mod source;
 mod sources;
 
+pub use echo::{echo, echo_quoted, printable};
 pub use endpoint::{Endpoint, Snapshot, State};
 pub use error::DiscoveryError;
 pub use follow::follow;
 pub use source::{Discovery, Reading, Sink, Source};
-pub use sources::{FileSource, ProcessSource, StaticSource, read_file};
+pub use sources::{
+    FileSource, ProcessSource, StaticSource, read_any, read_file, read_file_up_to, text,
+};

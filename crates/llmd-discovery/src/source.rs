@@ -3,6 +3,7 @@
 //! The router starts a [`Discovery`] and watches its receiver. Dropping all receivers stops the
 //! sources: they look at [`Sink::closed`] and end.
 
+use crate::echo::{echo, first_few};
 use crate::{DiscoveryError, Endpoint, Snapshot};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -73,20 +74,21 @@ impl Discovery {
 /// is named as a problem, since a pick could not tell the two apart.
 fn merge(readings: &[Reading]) -> Snapshot {
     let mut snapshot = Snapshot::default();
-    let mut taken = HashSet::new();
+    let (mut taken, mut twice) = (HashSet::new(), Vec::new());
     for reading in readings {
         snapshot.problems.extend(reading.problems.iter().cloned());
         for endpoint in &reading.endpoints {
             if taken.insert(endpoint.name.clone()) {
                 snapshot.endpoints.push(endpoint.clone());
             } else {
-                snapshot.problems.push(format!(
+                twice.push(format!(
                     "endpoint {:?} is named by two sources; the first one counts",
-                    endpoint.name
+                    echo(&endpoint.name)
                 ));
             }
         }
     }
+    snapshot.problems.extend(first_few(twice));
     snapshot
 }
 

@@ -15,26 +15,48 @@ use std::path::Path;
 
 /// Longest file that is read; llm-d's own limit for `endpoints.yaml`.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+/// The mark of byte order.
+const MARK: char = '\u{feff}';
 
-/// What a small file holds, or why it cannot be had. Only of regular files: others may never end,
-/// or let a reader wait for ever.
+/// What a small file holds, or why it cannot be had.
 pub fn read_file(path: &Path) -> Result<Vec<u8>, String> {
+    read_file_up_to(path, MAX_FILE_BYTES)
+}
+
+/// The same of a file of at most so many bytes. Only of regular files: others may never end, or
+/// let a reader wait for ever.
+pub fn read_file_up_to(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let cannot = |error: io::Error| format!("cannot be read: {error}");
     if !fs::metadata(path).map_err(cannot)?.is_file() {
         return Err("cannot be read: it is no regular file".into());
     }
+    read_any(path, most)
+}
+
+/// The same of whatever can be read, a pipe say, for as long as that takes.
+pub fn read_any(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let cannot = |error: io::Error| format!("cannot be read: {error}");
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(cannot)?;
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("is larger than {MAX_FILE_BYTES} bytes, the most that is read"));
+    file.take(most + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > most {
+        return Err(format!("is larger than {most} bytes, the most that is read"));
     }
     Ok(bytes)
 }
 
-/// The same as text.
+/// What was read, as text. Some editors begin it with a mark, which is none of its own.
+pub fn text(read: Vec<u8>) -> Result<String, String> {
+    let text = String::from_utf8(read);
+    let mut text = text.map_err(|error| format!("cannot be read as text: {error}"))?;
+    if text.starts_with(MARK) {
+        text.drain(..MARK.len_utf8());
+    }
+    Ok(text)
+}
+
 fn read_small(path: &Path) -> Result<String, String> {
-    String::from_utf8(read_file(path)?).map_err(|error| format!("cannot be read as text: {error}"))
+    text(read_file(path)?)
 }
 
 #[cfg(test)]
@@ -50,6 +72,7 @@ mod tests {
         for path in [pipe.as_path(), folder.path(), Path::new("/dev/zero")] {
             assert_eq!(read_file(path).unwrap_err(), "cannot be read: it is no regular file");
         }
+        assert_eq!(text("\u{feff}a\u{feff}".into()).unwrap(), "a\u{feff}");
         let file = folder.path().join("file");
         for (bytes, most) in [(0, true), (MAX_FILE_BYTES, true), (MAX_FILE_BYTES + 1, false)] {
             File::create(&file).unwrap().set_len(bytes).unwrap();

@@ -166,6 +166,7 @@ fn metrics(router: &Router) -> String {
                     BreakerState::Open => 2,
                 },
                 out: health.out.is_some(),
+                simulated: endpoint.simulated(),
                 degraded: !status::degraded(endpoint, Some(known)).is_empty(),
                 ejections: health.ejections,
                 inflight_requests: known.inflight_requests.into(),

@@ -4,7 +4,7 @@
 //! 65 the configuration is wrong.
 
 use crate::control::{self, Command};
-use crate::error::StartError;
+use crate::error::{StartError, printable};
 use crate::files;
 use crate::log::{self, Format};
 use crate::reload;
@@ -55,7 +55,8 @@ fn run(arguments: Vec<OsString>) -> i32 {
             Ok(config) => {
                 let models = config.models.len();
                 let plural = if models == 1 { "" } else { "s" };
-                say(&format!("{}: ok, {models} model{plural}", arguments.config.display()));
+                let file = printable(&arguments.config.display().to_string());
+                say(&format!("{file}: ok, {models} model{plural}"));
                 OK
             }
             Err(error) => {

@@ -5,9 +5,11 @@
 //! reads that file and no other: sources and keys are opened by those who use them.
 
 mod check;
+mod file;
 mod resilience;
 mod words;
 
+pub(crate) use file::{first_text, next_text};
 pub use resilience::{Breaker, Checks, Ejection, Resilience, Retry};
 
 use crate::api::{self, Api};
@@ -113,10 +115,10 @@ pub struct Limits {
     pub header_ms: u64,
     /// For a client to send another request on its connection.
     pub keep_alive_ms: u64,
-    /// Client connections at a time, at most half as many as the process may have files open
-    /// (each may need one more to an endpoint) beyond some that are kept for other uses. What
-    /// comes beyond is answered 503.
-    pub connections: u64,
+    /// Client connections at a time; [`Limits::CONNECTIONS`] when it is not said. There are never
+    /// more than half as many as the process may have files open (each may need one more to an
+    /// endpoint) beyond some that are kept for other uses. What comes beyond is answered 503.
+    pub connections: Option<u64>,
     /// To connect to an endpoint.
     pub connect_ms: u64,
     /// From sending a request to the first byte of the answer's body.
@@ -135,7 +137,7 @@ impl Default for Limits {
             body_bytes: 64 << 20,
             header_ms: 10_000,
             keep_alive_ms: 75_000,
-            connections: 65_536,
+            connections: None,
             connect_ms: 1_000,
             first_byte_ms: 300_000,
             idle_ms: 60_000,
@@ -375,16 +377,14 @@ pub struct StaticEndpoint {
     pub tls: Option<EndpointTls>,
 }
 
-impl EndpointTls {
-    fn resolve(&mut self, folder: &Path) {
-        let files = [&mut self.ca_file, &mut self.cert_file, &mut self.key_file];
-        for file in files.into_iter().flatten() {
-            *file = folder.join(&file);
-        }
-    }
-}
-
 impl Model {
+    /// What it may be asked for by, each with its key.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (String, &str)> {
+        let aliases = self.aliases.iter().enumerate();
+        let aliases = aliases.map(|(at, name)| (format!("aliases[{at}]"), name.as_str()));
+        std::iter::once(("name".to_owned(), self.name.as_str())).chain(aliases)
+    }
+
     /// Whether some engine of it may speak this API.
     pub(crate) fn speaks(&self, api: &Api) -> bool {
         self.variants.is_empty() || self.variants.iter().any(|v| v.offers() & api.bit() != 0)
@@ -401,28 +401,26 @@ impl Variant {
 }
 
 impl Limits {
+    /// Client connections that nobody asked to be more or less: as many as fit, up to these.
+    pub(crate) const CONNECTIONS: u64 = 65_536;
+
+    /// Client connections at a time, as far as they fit.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections.unwrap_or(Self::CONNECTIONS)
+    }
+
     /// To connect to an endpoint.
     pub fn connect(&self) -> Duration {
         Duration::from_millis(self.connect_ms)
     }
 }
 
-/// Longest file that is read.
-const MAX_FILE_BYTES: u64 = 64 << 20;
-
 impl Config {
-    /// Reads, checks, and makes the paths in it absolute or relative to the caller.
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let wrong = |problems| ConfigError { file: path.into(), problems, needs_restart: false };
-        let unreadable = |reason: String| wrong(vec![reason]);
-        let size = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
-        if size > MAX_FILE_BYTES {
-            return Err(unreadable(format!("larger than {MAX_FILE_BYTES} bytes")));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
-        let mut config = Self::parse(&text).map_err(wrong)?;
-        let folder = path.parent().unwrap_or(Path::new("."));
-        config.resolve(folder);
+    /// Of the text of the file at `path`; the paths in it are made absolute or relative to the
+    /// caller.
+    pub(crate) fn at(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let mut config = Self::parse(text).map_err(|problems| ConfigError::new(path, &problems))?;
+        config.resolve(path);
         Ok(config)
     }
 
@@ -433,33 +431,6 @@ impl Config {
             .map_err(|error| vec![words::told(&error)])?;
         let problems = check::problems(&config);
         if problems.is_empty() { Ok(config) } else { Err(problems) }
-    }
-
-    fn resolve(&mut self, folder: &Path) {
-        if let Some(file) = &mut self.admin_key_file {
-            *file = folder.join(&file);
-        }
-        let ports = [&mut self.listen.tls, &mut self.listen.admin_tls];
-        for tls in ports.into_iter().flatten() {
-            let files = [Some(&mut tls.cert_file), Some(&mut tls.key_file)];
-            for file in files.into_iter().chain([tls.client_ca_file.as_mut()]).flatten() {
-                *file = folder.join(&file);
-            }
-        }
-        for model in &mut self.models {
-            for tls in model.variants.iter_mut().filter_map(|variant| variant.tls.as_mut()) {
-                tls.resolve(folder);
-            }
-            for source in &mut model.sources {
-                match source {
-                    Source::File { path } | Source::Process { path } => *path = folder.join(&path),
-                    Source::Static { endpoints } => {
-                        let tls = endpoints.iter_mut().filter_map(|one| one.tls.as_mut());
-                        tls.for_each(|tls| tls.resolve(folder));
-                    }
-                }
-            }
-        }
     }
 }
 

@@ -6,11 +6,13 @@
 
 use crate::admin;
 use crate::checks;
+use crate::config;
 use crate::error::{ConfigError, StartError};
 use crate::files;
 use crate::health;
 use crate::metrics::Metrics;
-use crate::reload::{self, Followed, Kept, Prepared, Reader};
+use crate::pool::Shared;
+use crate::reload::{self, Followed, Kept, Prepared, Reader, Text, Told};
 use crate::repeats;
 use crate::router::Router;
 use crate::scrape;
@@ -42,6 +44,8 @@ const CUT_GRACE: Duration = Duration::from_secs(1);
 pub enum Command {
     /// Read the configuration again.
     Reload,
+    /// The same, unless it has the text that was read last.
+    Changed,
     /// Finish what runs and end.
     Drain,
     /// End now.
@@ -137,6 +141,8 @@ fn system(what: &str, cause: io::Error) -> StartError {
 /// What the control thread owns.
 struct Control {
     file: PathBuf,
+    /// What was read of it last, or why that could not be.
+    text: Text,
     router: Arc<Router>,
     followed: Followed,
     reader: Reader,
@@ -147,21 +153,23 @@ struct Control {
 fn assemble(file: &Path) -> Result<(Control, Sockets), StartError> {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     files::check(count).map_err(|cause| system("open files", cause))?;
-    let (zero, metrics) = (Instant::now(), Arc::new(Metrics::new()));
+    let (metrics, repeats) = (Arc::new(Metrics::new()), Arc::default());
+    let shared = Shared { metrics, repeats, zero: Instant::now() };
     let mut followed = Followed::default();
-    let prepared = reload::prepare(file, None, &Kept::default())?;
-    let table = reload::build(prepared, None, &mut followed, &metrics, zero);
+    let text = config::first_text(file);
+    let prepared = reload::prepare(file, &text, None, &Kept::default())?;
+    let table = reload::build(prepared, None, &mut followed, &shared);
     let sockets = Sockets {
         data: listen("listen.data", table.config.listen.data)?,
         admin: listen("listen.admin", table.config.listen.admin)?,
     };
     files::say_if_few(&table.config.limits, table.endpoints());
-    let router = Arc::new(Router::new(zero, metrics, table));
+    let router = Arc::new(Router::new(shared, table));
     let (stop, stopped) = watch::channel(Stop::Run);
     let cores = Cores::start(count, &router, &stopped).map_err(|cause| system("thread", cause))?;
     tls::follow(&router).map_err(|cause| system("thread", cause))?;
     let (file, reader) = (file.to_owned(), Reader::default());
-    Ok((Control { file, router, followed, reader, stop, cores }, sockets))
+    Ok((Control { file, text, router, followed, reader, stop, cores }, sockets))
 }
 
 fn listen(what: &str, address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
@@ -194,13 +202,13 @@ impl Control {
         tasks::spawn(checks::run(Arc::clone(&self.router), upstream));
         tasks::spawn(health::watch(Arc::clone(&self.router)));
         tasks::spawn(repeats::follow(Arc::clone(&self.router)));
-        reload::watch_file(self.file.clone(), sender);
+        reload::watch_file(self.file.clone(), self.text.clone(), sender);
         ready();
         loop {
             let command = tokio::select! {
                 () = self.cores.deal(&data) => continue,
-                read = self.reader.next(&self.file) => {
-                    self.take_over(read);
+                told = self.reader.next(&self.file) => {
+                    self.hear(told);
                     continue;
                 }
                 command = commands.recv() => command,
@@ -208,7 +216,11 @@ impl Control {
             let router = Arc::clone(&self.router);
             let cut = match command {
                 Some(Command::Reload) => {
-                    self.read();
+                    self.read(None);
+                    continue;
+                }
+                Some(Command::Changed) => {
+                    self.read(Some(self.text.clone()));
                     continue;
                 }
                 Some(Command::Drain) => self.drain(data, &mut commands).await,
@@ -220,8 +232,23 @@ impl Control {
         }
     }
 
-    fn read(&mut self) {
-        self.reader.start(&self.file, self.router.table(), self.followed.kept());
+    /// Reads the file anew, unless it has this text still.
+    fn read(&mut self, unless: Option<Text>) {
+        self.reader.start(&self.file, self.router.table(), self.followed.kept(), unless);
+    }
+
+    fn hear(&mut self, told: Told) {
+        match told {
+            Told::Same => {}
+            Told::Read { text, prepared } => {
+                self.text = text;
+                self.take_over(*prepared);
+            }
+            Told::Trouble(error) => self.take_over(Err(error)),
+        }
+        if self.reader.is_behind() {
+            self.read(None);
+        }
     }
 
     fn take_over(&mut self, read: Result<Prepared, ConfigError>) {
@@ -230,9 +257,8 @@ impl Control {
         let before = (old.config.limits.connections, old.endpoints());
         match read {
             Ok(prepared) => {
-                let metrics = Arc::clone(&self.router.metrics);
-                let zero = self.router.zero;
-                let table = reload::build(prepared, Some(&old), &mut self.followed, &metrics, zero);
+                let shared = self.router.shared();
+                let table = reload::build(prepared, Some(&old), &mut self.followed, &shared);
                 let (limits, endpoints) = (&table.config.limits, table.endpoints());
                 if (limits.connections, endpoints) != before {
                     files::say_if_few(limits, endpoints);
@@ -247,9 +273,6 @@ impl Control {
                 self.router.metrics.reloaded(false);
                 self.router.set_config_error(Some(error));
             }
-        }
-        if self.reader.is_behind() {
-            self.read();
         }
     }
 
@@ -313,5 +336,5 @@ impl Control {
 
 /// A second wish to end; reloads are of no use any more.
 async fn asked_again(commands: &mut mpsc::Receiver<Command>) {
-    while commands.recv().await == Some(Command::Reload) {}
+    while matches!(commands.recv().await, Some(Command::Reload | Command::Changed)) {}
 }

@@ -4,12 +4,19 @@
 //! scheduler's to know (`llmd-sched`), not kept here a second time.
 
 use crate::checks::Checked;
+use crate::headers;
 use crate::metrics::VariantMetrics;
+use crate::repeats::{Kind, Repeats};
 use crate::scrape::Trouble;
 use crate::tls::Dial;
+use http::{HeaderMap, StatusCode};
 use llmd_types::ReplicaFacts;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Lines of the log; those of one that flaps are counted.
+const GONE: &str = "endpoint cannot be reached";
+const BACK: &str = "endpoint can be reached again";
 
 /// What the configuration says of the variant.
 #[derive(Debug)]
@@ -18,7 +25,7 @@ pub(crate) struct Variant {
     pub(crate) name: Arc<str>,
     /// The accelerator's profile.
     pub(crate) accelerator: String,
-    /// Whether its engines are simulated.
+    /// Whether its engines are known to be simulated; of others their answers tell.
     pub(crate) simulated: bool,
     /// The name its engines know the model by, where it is another one.
     pub(crate) served_name: Option<String>,
@@ -30,6 +37,15 @@ pub(crate) struct Variant {
     pub(crate) dial: Option<Dial>,
     /// Handles kept, so that no request looks one up.
     pub(crate) metrics: VariantMetrics,
+}
+
+/// What an endpoint needs to say something.
+#[derive(Clone, Debug)]
+pub(crate) struct Voice {
+    /// The model's served name.
+    pub(crate) model: Arc<str>,
+    /// Lines that come often.
+    pub(crate) repeats: Arc<Repeats>,
 }
 
 /// One engine's address.
@@ -50,6 +66,9 @@ pub(crate) struct Endpoint {
     /// What is wrong with its metrics.
     pub(crate) trouble: Trouble,
     checked: Mutex<Option<Checked>>,
+    /// Its answers say that they are simulated.
+    says_simulated: AtomicBool,
+    voice: Voice,
 }
 
 static NEXT_UID: AtomicU64 = AtomicU64::new(0);
@@ -60,8 +79,9 @@ impl Endpoint {
         known: llmd_discovery::Endpoint,
         variant: Arc<Variant>,
         dial: Option<Dial>,
+        voice: Voice,
     ) -> Self {
-        let authority = format!("{}:{}", known.address, known.port);
+        let authority = authority(&known.address, known.port);
         let authority = http::HeaderValue::try_from(authority)
             .unwrap_or_else(|_| http::HeaderValue::from_static("endpoint"));
         let uid = NEXT_UID.fetch_add(1, Relaxed);
@@ -74,6 +94,8 @@ impl Endpoint {
             dial,
             unreachable: Mutex::default(),
             checked: Mutex::default(),
+            says_simulated: AtomicBool::default(),
+            voice,
         }
     }
 
@@ -89,13 +111,31 @@ impl Endpoint {
         if *last == reason {
             return;
         }
-        let endpoint = &self.known.name;
-        if let Some(reason) = &reason {
-            tracing::warn!(endpoint, reason, "endpoint cannot be reached");
-        } else {
-            tracing::info!(endpoint, "endpoint can be reached again");
+        let (endpoint, model) = (&self.known.name, &*self.voice.model);
+        let line = if reason.is_some() { GONE } else { BACK };
+        let kind = Kind { line, error: "", model: model.into(), endpoint: endpoint.clone() };
+        if self.voice.repeats.is_first(&kind) {
+            if let Some(reason) = &reason {
+                tracing::warn!(model, endpoint, reason, "{GONE}");
+            } else {
+                tracing::info!(model, endpoint, "{BACK}");
+            }
         }
         *last = reason;
+    }
+
+    /// Whether what it does is simulated: as its variant is configured, or as it says itself.
+    pub(crate) fn simulated(&self) -> bool {
+        self.variant.simulated || self.says_simulated.load(Relaxed)
+    }
+
+    /// It answered: a request, a check or a reading. Of an answer that is no success it may be
+    /// somebody else's who stands before it, so such a one cannot say that it is real.
+    pub(crate) fn heard(&self, status: StatusCode, answer: &HeaderMap) {
+        let says = answer.get(headers::SIMULATED).is_some_and(|value| value == "true");
+        if (says || status.is_success()) && says != self.says_simulated.load(Relaxed) {
+            self.says_simulated.store(says, Relaxed);
+        }
     }
 
     /// What it said to the last active check; `None` before the first.
@@ -106,4 +146,9 @@ impl Endpoint {
     pub(crate) fn set_checked(&self, checked: Option<Checked>) {
         *self.checked.lock().unwrap_or_else(PoisonError::into_inner) = checked;
     }
+}
+
+/// An address as URLs and the `host` header have it.
+pub(crate) fn authority(address: &str, port: u16) -> String {
+    if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
 }

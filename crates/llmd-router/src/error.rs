@@ -3,37 +3,34 @@
 //! A [`Failure`] belongs to one request: its kind fixes status, code, and whether another
 //! endpoint may be tried. Behaviour branches on these, never on text.
 
+pub(crate) use llmd_discovery::{echo, printable};
+
 use crate::api::Errors;
 use http::StatusCode;
 use llmd_sched::RetryCause;
 use llmd_types::Outcome;
 use serde_json::json;
-use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::Path;
 use thiserror::Error;
-
-/// Most characters of others' text that are told again.
-const ECHOED: usize = 128;
-
-/// Others' text (a name, a path, a key) as messages and the log tell it again: its begin, however
-/// long it is.
-pub(crate) fn echo(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(ECHOED) {
-        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
-        None => Cow::Borrowed(text),
-    }
-}
 
 /// A configuration that cannot be used.
 #[derive(Debug, Error)]
-#[error("{}: {}", .file.display(), .problems.join("\n  "))]
+#[error("{}: {}", .file, .problems.join("\n  "))]
 pub struct ConfigError {
     /// The file.
-    pub file: PathBuf,
+    pub file: String,
     /// All that is wrong, each with its path.
     pub problems: Vec<String>,
     /// Nothing is wrong but that a running router does not take it over: the next one will.
     pub needs_restart: bool,
+}
+
+impl ConfigError {
+    /// Of a file with these problems.
+    pub(crate) fn new(file: &Path, problems: &[String]) -> Self {
+        let problems = problems.iter().map(|problem| printable(problem)).collect();
+        Self { file: printable(&file.display().to_string()), problems, needs_restart: false }
+    }
 }
 
 /// The router cannot start.

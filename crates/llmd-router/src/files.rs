@@ -100,11 +100,12 @@ fn turns(files: u64) -> u64 {
     (files / BACKGROUND / 2).max(1)
 }
 
-/// Says when fewer connections fit than the configuration lets in, or than the endpoints need.
+/// Says when fewer connections fit than the configuration asks for, or than the endpoints need.
+/// What it does not ask for is as many as fit.
 pub(crate) fn say_if_few(limits: &Limits, endpoints: usize) {
     let Some(files) = getrlimit(Resource::Nofile).current else { return };
-    let wanted = limits.connections;
-    if let Some(room) = Some(fit(files)).filter(|room| *room < wanted) {
+    let room = fit(files);
+    if let Some(wanted) = limits.connections.filter(|wanted| room < *wanted) {
         let besides = wanted.saturating_mul(2).saturating_add(OTHERS + 2 * TOLD);
         let needed = besides.saturating_mul(BACKGROUND).div_ceil(BACKGROUND - 1);
         tracing::warn!(

@@ -158,6 +158,8 @@ pub(crate) struct EndpointGauges {
     pub(crate) out: bool,
     /// Something is decided with less than it should be.
     pub(crate) degraded: bool,
+    /// Its answers, and so its times, are simulated.
+    pub(crate) simulated: bool,
     /// How often it went out, by reason.
     pub(crate) ejections: [u64; Why::ALL.len()],
 }
@@ -212,6 +214,7 @@ struct EndpointFamilies {
     breaker: Family<EndpointLabel, Gauge>,
     out: Family<EndpointLabel, Gauge>,
     degraded: Family<EndpointLabel, Gauge>,
+    simulated: Family<EndpointLabel, Gauge>,
     ejections: Family<EjectionLabel, Counter>,
     budget: Family<ModelLabel, Gauge>,
     refused: Family<ModelLabel, Counter>,
@@ -338,6 +341,8 @@ impl Metrics {
         let help =
             "1 while something is decided of it with less than it should be; status says what";
         r.register("endpoint_degraded", help, g.degraded.clone());
+        let help = "1 while the endpoint's answers, and so its times, are simulated";
+        r.register("endpoint_simulated", help, g.simulated.clone());
         let help = "Times that the endpoint went out, by reason";
         r.register("ejections", help, g.ejections.clone());
         let help = "Retries that the model's retry budget holds";
@@ -437,7 +442,7 @@ impl EndpointFamilies {
         for family in [&self.running, &self.waiting, &self.kv_usage, &self.age] {
             family.clear();
         }
-        for family in [&self.breaker, &self.out, &self.degraded] {
+        for family in [&self.breaker, &self.out, &self.degraded, &self.simulated] {
             family.clear();
         }
         self.ejections.clear();
@@ -448,6 +453,7 @@ impl EndpointFamilies {
             self.breaker.get_or_create(label).set(gauges.breaker);
             self.out.get_or_create(label).set(i64::from(gauges.out));
             self.degraded.get_or_create(label).set(i64::from(gauges.degraded));
+            self.simulated.get_or_create(label).set(i64::from(gauges.simulated));
             self.set_ejections(label, &gauges.ejections);
             let told = [
                 (&self.running, gauges.running),

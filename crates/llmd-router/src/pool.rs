@@ -12,6 +12,7 @@ pub(crate) use membership::label;
 use crate::config::{Config, Model, Scheduler, Source};
 use crate::endpoint::{Endpoint, Variant};
 use crate::metrics::{Hold, Metrics, ModelMetrics};
+use crate::repeats::Repeats;
 use crate::tls::{Dial, Tls};
 use llmd_discovery::Snapshot;
 use llmd_sched::{
@@ -37,6 +38,17 @@ pub(crate) struct Picked {
     pub(crate) pick: Pick,
 }
 
+/// What all pools of a router share.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    /// What is counted.
+    pub(crate) metrics: Arc<Metrics>,
+    /// Lines of the log that come often.
+    pub(crate) repeats: Arc<Repeats>,
+    /// The zero point of the schedulers' time.
+    pub(crate) zero: Instant,
+}
+
 /// One model's endpoints, requests and scheduler.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -46,9 +58,7 @@ pub(crate) struct Pool {
     pub(crate) prefix_seed: u64,
     /// Handles of the model's metrics.
     pub(crate) metrics: ModelMetrics,
-    all_metrics: Arc<Metrics>,
-    /// The zero point of the scheduler's time.
-    zero: Instant,
+    shared: Shared,
     state: Mutex<State>,
     /// The scheduler asked for a timer.
     wake: Notify,
@@ -95,13 +105,8 @@ pub(crate) struct Overview {
 
 impl Pool {
     /// A pool without endpoints.
-    pub(crate) fn new(
-        model: &Arc<Model>,
-        config: &Config,
-        tls: &Tls,
-        metrics: &Arc<Metrics>,
-        zero: Instant,
-    ) -> Self {
+    pub(crate) fn new(model: &Arc<Model>, config: &Config, tls: &Tls, shared: &Shared) -> Self {
+        let metrics = &shared.metrics;
         let name: Arc<str> = Arc::from(model.name.as_str());
         // Without a seed in the configuration, two routers must not choose alike.
         let seed = model.seed.unwrap_or_else(crate::ids::entropy);
@@ -120,9 +125,8 @@ impl Pool {
         Self {
             prefix_seed: prefix::seed(&name),
             metrics: metrics.model(&name),
-            all_metrics: Arc::clone(metrics),
+            shared: shared.clone(),
             name,
-            zero,
             state: Mutex::new(state),
             wake: Notify::new(),
         }
@@ -130,7 +134,7 @@ impl Pool {
 
     /// Now, in the scheduler's time.
     pub(crate) fn now(&self) -> Micros {
-        Micros(u64::try_from(self.zero.elapsed().as_micros()).unwrap_or(u64::MAX))
+        Micros(u64::try_from(self.shared.zero.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
 
     /// The configuration in force.
@@ -345,3 +349,6 @@ fn no_variant(model: &Model, metrics: &Metrics) -> Variant {
         metrics: metrics.variant(&model.name, ""),
     }
 }
+
+#[cfg(test)]
+mod tests;

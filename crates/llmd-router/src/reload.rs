@@ -6,13 +6,12 @@
 
 mod reader;
 
-pub(crate) use reader::Reader;
+pub(crate) use reader::{Reader, Text, Told};
 
-use crate::config::{Config, Model, Source, StaticEndpoint};
+use crate::config::{self, Config, Listen, Model, Source, StaticEndpoint};
 use crate::control::Command;
 use crate::error::ConfigError;
-use crate::metrics::Metrics;
-use crate::pool::{self, Pool};
+use crate::pool::{self, Pool, Shared};
 use crate::router::Table;
 use crate::tasks::Owned;
 use crate::tls::Tls;
@@ -21,7 +20,7 @@ use llmd_discovery::{Discovery, FileSource, ProcessSource, Snapshot, State, Stat
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, watch};
 
 /// How often `router.yaml` is read when no change was seen.
@@ -57,27 +56,28 @@ pub(crate) type Kept = HashMap<String, Vec<Source>>;
 /// Whether a router could start from this configuration, as far as files tell: it binds no port,
 /// and what it starts to read them ends with it.
 pub(crate) fn check(path: &Path) -> Result<Config, ConfigError> {
-    prepare(path, None, &Kept::default()).map(|prepared| prepared.config)
+    let text = config::first_text(path);
+    prepare(path, &text, None, &Kept::default()).map(|prepared| prepared.config)
 }
 
-/// Reads a configuration and starts its sources. `old` and `kept` are what is in force.
+/// Takes a configuration apart, whose text was read from this file, and starts its sources. `old`
+/// and `kept` are what is in force.
 pub(crate) fn prepare(
     path: &Path,
+    text: &Text,
     old: Option<&Table>,
     kept: &Kept,
 ) -> Result<Prepared, ConfigError> {
-    let config = Config::load(path)?;
-    let mut problems = Vec::new();
-    let moved = old.filter(|old| old.config.listen != config.listen);
-    if let Some(old) = moved {
-        let (now, new) = (&old.config.listen, &config.listen);
-        problems.push(format!("listen: {new:?} needs a restart, it is {now:?} now"));
-    }
+    let text = text.as_deref();
+    let text = text.map_err(|why| ConfigError::new(path, std::slice::from_ref(why)))?;
+    let config = Config::at(path, text)?;
+    let mut problems = old.map_or(Vec::new(), |old| moved(&old.config.listen, &config.listen));
+    let moved = problems.len();
     let admin_key = config.admin_key_file.as_deref().and_then(|file| {
         read_key(file).map_err(|problem| problems.push(format!("adminKeyFile: {problem}"))).ok()
     });
     // What needs a restart is read as that start will read it, so that none is made for nothing.
-    let same = old.filter(|_| moved.is_none());
+    let same = old.filter(|_| moved == 0);
     let tls = Tls::prepare(&config, same.map(|old| &*old.tls)).unwrap_or_else(|found| {
         problems.extend(found);
         Tls::default()
@@ -97,8 +97,26 @@ pub(crate) fn prepare(
     if problems.is_empty() {
         return Ok(Prepared { config, admin_key, tls: Arc::new(tls), snapshots });
     }
-    let needs_restart = moved.is_some() && problems.len() == 1;
-    Err(ConfigError { file: path.into(), problems, needs_restart })
+    let needs_restart = moved > 0 && problems.len() == moved;
+    Err(ConfigError { needs_restart, ..ConfigError::new(path, &problems) })
+}
+
+/// What of the ports is not taken over as the router runs.
+fn moved(now: &Listen, new: &Listen) -> Vec<String> {
+    let ports = [("data", now.data, new.data), ("admin", now.admin, new.admin)];
+    let ports = ports.into_iter().filter(|(_, now, new)| now != new).map(|(name, now, new)| {
+        format!("listen.{name}: {new} needs a restart, until then it is {now}")
+    });
+    let tls = [("tls", &now.tls, &new.tls), ("adminTls", &now.admin_tls, &new.admin_tls)];
+    let tls = tls.into_iter().filter(|(_, now, new)| now != new).map(|(name, now, new)| {
+        let change = match (now, new) {
+            (None, _) => "TLS where there was none",
+            (_, None) => "no TLS where there was some",
+            _ => "other files",
+        };
+        format!("listen.{name}: {change} needs a restart, until then it stays as it was")
+    });
+    ports.chain(tls).collect()
 }
 
 /// Puts a configuration in force: the new table. Cannot fail.
@@ -106,8 +124,7 @@ pub(crate) fn build(
     prepared: Prepared,
     old: Option<&Table>,
     followed: &mut Followed,
-    metrics: &Arc<Metrics>,
-    zero: Instant,
+    shared: &Shared,
 ) -> Table {
     let Prepared { config, admin_key, tls, mut snapshots } = prepared;
     let mut pools = Vec::new();
@@ -118,7 +135,7 @@ pub(crate) fn build(
             pool.configure(settings, &config, &tls);
             Arc::clone(pool)
         } else {
-            Arc::new(Pool::new(&settings, &config, &tls, metrics, zero))
+            Arc::new(Pool::new(&settings, &config, &tls, shared))
         };
         if let Some(receiver) = snapshots.remove(&model.name) {
             pool.discovered(receiver.borrow().clone());
@@ -132,7 +149,7 @@ pub(crate) fn build(
         |old: &&Table| old.config.traces == config.traces && old.config.fleet == config.fleet;
     let kept = old.filter(same_traces).map(|old| Arc::clone(&old.tracer));
     let tracer = kept.unwrap_or_else(|| {
-        let (sink, dropped) = (config.traces.as_ref(), &metrics.dropped_spans);
+        let (sink, dropped) = (config.traces.as_ref(), &shared.metrics.dropped_spans);
         Arc::new(Tracer::new(sink, &config.fleet, dropped, crate::ids::entropy()))
     });
     let by_name = names(&config, &pools);
@@ -188,20 +205,58 @@ fn read_key(file: &Path) -> Result<String, String> {
     Ok(key.to_owned())
 }
 
-/// Asks for a reload when the text of the file is another one, until the router has ended.
-pub(crate) fn watch_file(path: PathBuf, commands: mpsc::Sender<Command>) {
-    let mut last = std::fs::read(&path).ok();
+/// Tells when the file has another text than this one, which was read at the start, and again for
+/// each change, until the router has ended.
+pub(crate) fn watch_file(
+    path: PathBuf,
+    mut last: Result<String, String>,
+    commands: mpsc::Sender<Command>,
+) {
+    if !path.is_file() {
+        tracing::info!("router.yaml is no regular file: it was read once, and is not watched");
+        return;
+    }
     let file = path.clone();
     let read = move || {
-        let text = std::fs::read(&file).ok();
+        let text = config::next_text(&file);
         // A file that is gone for a moment (a rename, an editor) is waited for.
-        if text.is_some() && text != last {
+        if text != last && file.exists() {
             last = text;
-            let _ = commands.blocking_send(Command::Reload);
+            let _ = commands.blocking_send(Command::Changed);
         }
         !commands.is_closed()
     };
     if let Err(error) = llmd_discovery::follow(path, POLL, read) {
         tracing::error!(%error, "router.yaml is read again on SIGHUP only");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn a_tracer_is_kept_until_its_settings_change() {
+        let shared =
+            Shared { metrics: Arc::default(), repeats: Arc::default(), zero: Instant::now() };
+        let mut followed = Followed::default();
+        let mut table = |text: &str, old: Option<&Table>| {
+            let text = Ok(format!("version: 1\n{text}\n"));
+            let prepared = prepare(Path::new("router.yaml"), &text, old, &followed.kept()).unwrap();
+            build(prepared, old, &mut followed, &shared)
+        };
+        let traces = "traces: {otlp: \"http://127.0.0.1:9\"}";
+        let first = table(traces, None);
+        for (text, kept) in [
+            (format!("{traces}\nretry: {{attempts: 1}}"), true),
+            (format!("{traces}\nfleet: other"), false),
+            ("traces: {otlp: \"http://127.0.0.1:9\", sampleRatio: 0.5}".into(), false),
+            ("traces: {otlp: \"http://127.0.0.1:10\"}".into(), false),
+            (String::new(), false),
+        ] {
+            let next = table(&text, Some(&first));
+            assert_eq!(Arc::ptr_eq(&next.tracer, &first.tracer), kept, "{text}");
+        }
     }
 }

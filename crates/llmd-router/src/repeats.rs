@@ -81,8 +81,18 @@ impl Repeats {
 fn tell(counts: &[(Kind, u64)]) {
     for (Kind { line, error, model, endpoint }, more) in counts {
         let seconds = WINDOW.as_secs();
-        tracing::warn!(model, endpoint, error, "{line}: and {more} more in the last {seconds} s");
+        tracing::warn!(
+            model = said(model),
+            endpoint = said(endpoint),
+            error = said(error),
+            "{line}: and {more} more in the last {seconds} s"
+        );
     }
+}
+
+/// What a kind is not about is no field of its line.
+fn said(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
 }
 
 /// Tells counts as their time is over, until aborted.

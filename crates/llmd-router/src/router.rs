@@ -6,7 +6,7 @@ use crate::error::ConfigError;
 use crate::files::Files;
 use crate::ids::Ids;
 use crate::metrics::{Metrics, ModelMetrics, OTHER};
-use crate::pool::Pool;
+use crate::pool::{Pool, Shared};
 use crate::repeats::Repeats;
 use crate::responses::Responses;
 use crate::tls::Tls;
@@ -68,7 +68,7 @@ pub(crate) struct Router {
     /// What the files are for that it may have open.
     pub(crate) files: Files,
     /// Lines of its log that come often.
-    pub(crate) repeats: Repeats,
+    pub(crate) repeats: Arc<Repeats>,
     /// Who made which response.
     pub(crate) responses: Mutex<Responses>,
     table: RwLock<Arc<Table>>,
@@ -79,7 +79,8 @@ pub(crate) struct Router {
 
 impl Router {
     /// With its first table.
-    pub(crate) fn new(zero: Instant, metrics: Arc<Metrics>, table: Table) -> Self {
+    pub(crate) fn new(shared: Shared, table: Table) -> Self {
+        let Shared { metrics, repeats, zero } = shared;
         Self {
             zero,
             other: metrics.model(OTHER),
@@ -89,13 +90,19 @@ impl Router {
             inside: AtomicU64::new(0),
             left: Notify::new(),
             files: Files::new(),
-            repeats: Repeats::default(),
+            repeats,
             responses: Mutex::default(),
             table: RwLock::new(Arc::new(table)),
             config_error: Mutex::default(),
             open: AtomicI64::new(0),
             draining: AtomicBool::new(false),
         }
+    }
+
+    /// What pools need of it.
+    pub(crate) fn shared(&self) -> Shared {
+        let (metrics, repeats) = (Arc::clone(&self.metrics), Arc::clone(&self.repeats));
+        Shared { metrics, repeats, zero: self.zero }
     }
 
     /// The table in force.

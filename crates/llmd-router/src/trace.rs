@@ -176,7 +176,7 @@ impl Trace {
             KeyValue::new("llmd.endpoint", known.name.clone()),
             KeyValue::new("llmd.variant", endpoint.variant.name.to_string()),
             KeyValue::new("llmd.accelerator", endpoint.variant.accelerator.clone()),
-            KeyValue::new("llmd.simulated", endpoint.variant.simulated),
+            KeyValue::new("llmd.simulated", endpoint.simulated()),
         ]);
         let span =
             live.tracer.build_with_context(builder, context.as_ref().unwrap_or(&live.context));

@@ -187,6 +187,7 @@ impl Upstream {
             let why = told.unwrap_or_else(|| error.to_string());
             Failure::new(Kind::Lost, format!("endpoint {name} gave no answer: {why}"))
         })?;
+        endpoint.heard(response.status(), response.headers());
         let lease = Lease { connection, endpoint: endpoint.uid, home: Rc::clone(self) };
         Ok(Answer { response, lease })
     }

@@ -51,6 +51,7 @@ struct Shared {
     remembers: bool,
     metrics: Vec<u8>,
     health: u16,
+    simulated: bool,
     checks: usize,
     received: Vec<Received>,
     connections: usize,
@@ -84,6 +85,7 @@ impl FakeEngine {
             remembers: true,
             metrics: Vec::new(),
             health: 200,
+            simulated: false,
             checks: 0,
             received: Vec::new(),
             connections: 0,
@@ -125,6 +127,11 @@ impl FakeEngine {
     /// The status of `GET /health`; 200 at first.
     pub fn health(&self, status: u16) {
         self.lock().health = status;
+    }
+
+    /// From now on its answers about itself, not those to requests, say that it is simulated.
+    pub fn says_simulated(&self) {
+        self.lock().simulated = true;
     }
 
     /// How often `GET /health` was asked.
@@ -264,9 +271,11 @@ fn about_itself(shared: &Mutex<Shared>, start: &str) -> Option<Vec<u8>> {
         }
         _ => return None,
     };
+    let says = if shared.simulated { "x-llmd-ctl-simulated: true\r\n" } else { "" };
+    let length = page.len();
     let head = format!(
-        "HTTP/1.1 {status} Scripted\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n",
-        page.len()
+        "HTTP/1.1 {status} Scripted\r\ncontent-type: text/plain\r\n{says}\
+         content-length: {length}\r\n\r\n"
     );
     Some([head.as_bytes(), page].concat())
 }

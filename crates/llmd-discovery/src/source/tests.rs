@@ -37,4 +37,10 @@ fn of_two_sources_with_one_name_the_first_counts_and_the_other_is_a_problem() {
     assert_eq!(snapshot.endpoints, [endpoint("a", 1)]);
     assert_eq!(snapshot.problems.len(), 1);
     assert!(snapshot.problems[0].contains("two sources"));
+    let many = || (0..20).map(|at| endpoint(&format!("{at}{}", "x".repeat(200)), 1)).collect();
+    let sources: [Box<dyn Source>; 2] =
+        [many(), many()].map(|all| -> Box<dyn Source> { Box::new(StaticSource::new(all)) });
+    let problems = Discovery::start(sources.into()).unwrap().borrow().problems.clone();
+    assert_eq!((problems.len(), problems[10].as_str()), (11, "and 10 more"));
+    assert!(problems.iter().all(|problem| problem.len() < 250), "{problems:?}");
 }

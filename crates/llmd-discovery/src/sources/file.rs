@@ -3,9 +3,11 @@
 //! Its rules are llm-d's (llm-d facts): YAML or JSON, at most 1 MiB, unknown fields ignored,
 //! `name` and `namespace` are the key, of duplicates the last one counts, `address` is an IPv4
 //! literal, `port` a string. At the start a bad entry is an error. Later a bad file leaves all
-//! as it was; a bad entry is dropped and named, and the good ones are applied. Unlike llm-d an
-//! empty file is a bad file: it is what a writer leaves between truncating and writing.
+//! as it was; a bad entry is dropped and named, and the good ones are applied. Unlike llm-d a
+//! file without a list, or with bad entries only, is a bad file: the first is what a writer
+//! leaves between truncating and writing, and of neither an empty pool was meant.
 
+use crate::echo::{echo, echo_quoted, first_few, printable};
 use crate::follow::follow;
 use crate::sources::read_small;
 use crate::{DiscoveryError, Endpoint, Reading, Sink, Source, State};
@@ -17,6 +19,8 @@ use std::time::Duration;
 
 /// How often the file is read when no change was seen.
 const POLL: Duration = Duration::from_secs(2);
+/// Longest name, and longest label that is read: those of Kubernetes are shorter.
+const TEXT_MAX: usize = 253;
 
 /// An `endpoints.yaml`.
 #[derive(Debug)]
@@ -66,7 +70,7 @@ impl Followed {
         let parsed = match read_small(path) {
             Ok(text) if self.text.as_ref() == Some(&text) => return,
             Ok(text) => {
-                let parsed = parse(&text);
+                let parsed = parse(&text).and_then(some);
                 self.text = Some(text);
                 parsed
             }
@@ -119,18 +123,13 @@ struct Entry {
 
 /// What a file says. The error is about the file as a whole; problems are about its entries.
 pub(crate) fn parse(text: &str) -> Result<Reading, String> {
-    if text.trim().is_empty() {
-        return Err("is empty; write `endpoints: []` for none".into());
-    }
-    // JSON may be indented with tabs, which YAML refuses.
-    let document: Document = if text.trim_start().starts_with('{') {
-        serde_json::from_str(text).map_err(|error| format!("cannot parse as JSON: {error}"))?
-    } else {
-        serde_yaml_ng::from_str(text).map_err(|error| format!("cannot parse as YAML: {error}"))?
+    let Some(entries) = document(text)?.endpoints else {
+        return Err("has no list of endpoints; write `endpoints: []` for none".into());
     };
     let mut reading = Reading::default();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    for (index, value) in document.endpoints.unwrap_or_default().into_iter().enumerate() {
+    let (mut problems, mut twice) = (Vec::new(), Vec::new());
+    for (index, value) in entries.into_iter().enumerate() {
         match entry(value) {
             Ok(endpoint) => {
                 let next = reading.endpoints.len();
@@ -138,18 +137,50 @@ pub(crate) fn parse(text: &str) -> Result<Reading, String> {
                 if place == next {
                     reading.endpoints.push(endpoint);
                 } else {
-                    tracing::warn!(name = endpoint.name, "named twice; the last entry counts");
+                    twice.push(endpoint.name.clone());
                     reading.endpoints[place] = endpoint;
                 }
             }
-            Err(problem) => reading.problems.push(format!("endpoints[{index}]: {problem}")),
+            Err(problem) => problems.push(format!("endpoints[{index}]: {}", printable(&problem))),
         }
+    }
+    if !twice.is_empty() {
+        let names = first_few(twice);
+        tracing::warn!(?names, "endpoints that are named twice; the last entry counts");
+    }
+    reading.problems = first_few(problems);
+    Ok(reading)
+}
+
+fn document(text: &str) -> Result<Document, String> {
+    if text.trim().is_empty() {
+        return Err("is empty; write `endpoints: []` for none".into());
+    }
+    let cannot = |what: &str, why: String| format!("cannot parse as {what}: {}", in_short(&why));
+    // JSON may be indented with tabs, which YAML refuses.
+    if text.trim_start().starts_with('{') {
+        return serde_json::from_str(text).map_err(|error| cannot("JSON", error.to_string()));
+    }
+    serde_yaml_ng::from_str(text).map_err(|error| cannot("YAML", error.to_string()))
+}
+
+/// A parser's message in the words of who wrote the file.
+fn in_short(message: &str) -> String {
+    let told = printable(&echo_quoted(message));
+    told.replace("struct Document", "a mapping").replace("struct Entry", "a mapping")
+}
+
+/// A file of which no entry can be used says nothing of endpoints.
+fn some(reading: Reading) -> Result<Reading, String> {
+    if reading.endpoints.is_empty() && !reading.problems.is_empty() {
+        return Err(format!("has no entry that can be used: {}", reading.problems.join("; ")));
     }
     Ok(reading)
 }
 
 fn entry(value: serde_yaml_ng::Value) -> Result<Endpoint, String> {
-    let entry: Entry = serde_yaml_ng::from_value(value).map_err(|error| error.to_string())?;
+    let entry: Entry =
+        serde_yaml_ng::from_value(value).map_err(|error| in_short(&error.to_string()))?;
     if entry.name.is_empty() {
         return Err("name is missing".into());
     }
@@ -157,27 +188,41 @@ fn entry(value: serde_yaml_ng::Value) -> Result<Endpoint, String> {
         None | Some("" | "default") => entry.name,
         Some(namespace) => format!("{namespace}/{}", entry.name),
     };
+    let told = echo(&name);
+    if name.len() > TEXT_MAX {
+        return Err(format!("{told}: name, with its namespace, is longer than {TEXT_MAX} bytes"));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(format!("{told}: name has a control character"));
+    }
     if entry.address.parse::<Ipv4Addr>().is_err() {
-        return Err(format!("{name}: address {:?} is not an IPv4 literal", entry.address));
+        let address = echo(&entry.address);
+        return Err(format!("{told}: address {address:?} is not an IPv4 literal"));
     }
     let port = match &entry.port {
         serde_yaml_ng::Value::String(port) => port.parse::<u16>().ok().filter(|port| *port > 0),
         _ => None,
     };
     let Some(port) = port else {
-        return Err(format!("{name}: port must be a string from \"1\" to \"65535\""));
+        return Err(format!("{told}: port must be a string from \"1\" to \"65535\""));
     };
-    let mut labels = entry.labels.unwrap_or_default();
+    let labels = entry.labels.unwrap_or_default();
+    let label = |key: &str| match labels.get(key) {
+        Some(value) if value.len() > TEXT_MAX => {
+            Err(format!("{told}: label {key} is longer than {TEXT_MAX} bytes"))
+        }
+        value => Ok(value.cloned()),
+    };
     Ok(Endpoint {
-        name,
         address: entry.address,
         port,
         variant: None,
-        accelerator: labels.remove("llm-d.ai/accelerator-variant"),
-        profile: labels.remove("llmd-ctl.dev/profile"),
-        role: labels.remove("llm-d.ai/role"),
+        accelerator: label("llm-d.ai/accelerator-variant")?,
+        profile: label("llmd-ctl.dev/profile")?,
+        role: label("llm-d.ai/role")?,
         state: State::Ready,
         revision: None,
+        name,
     })
 }
 

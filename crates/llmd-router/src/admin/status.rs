@@ -3,7 +3,7 @@
 use crate::checks::Checked;
 use crate::config::Checks;
 use crate::date::rfc3339;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, authority};
 use crate::pool::{Overview, Pool};
 use crate::router::Router;
 use llmd_discovery::State as Lifecycle;
@@ -71,7 +71,7 @@ fn leaving(overview: &Overview) -> Vec<Value> {
     let left = overview.status.endpoints.iter().filter(|status| !named.contains(&status.index));
     left.map(|status| {
         json!({
-            "name": &*status.name, "address": null, "variant": &*status.variant,
+            "name": &*status.name, "address": null, "variant": some_name(&status.variant),
             "accelerator": null, "simulated": null, "state": "down",
             "inflightRequests": status.inflight_requests,
             "inflightTokens": status.inflight_tokens,
@@ -89,11 +89,11 @@ fn endpoint(endpoint: &Endpoint, sched: Option<&EndpointStatus>, checks: &Checks
     }
     json!({
         "name": known.name,
-        "address": format!("{}:{}", known.address, known.port),
-        "variant": Some(&*variant.name).filter(|name| !name.is_empty()),
+        "address": authority(&known.address, known.port),
+        "variant": some_name(&variant.name),
         "accelerator": accelerator,
         "role": known.role,
-        "simulated": variant.simulated,
+        "simulated": endpoint.simulated(),
         "state": state(endpoint, sched),
         "unreachable": endpoint.unreachable(),
         "profile": if sched.is_some_and(|sched| sched.profile_known) { "known" } else { "neutral" },
@@ -111,6 +111,11 @@ fn endpoint(endpoint: &Endpoint, sched: Option<&EndpointStatus>, checks: &Checks
         "health": sched.map(|sched| health(endpoint, &sched.health, checks)),
         "revision": known.revision,
     })
+}
+
+/// One that belongs to no variant has none.
+fn some_name(variant: &str) -> Option<&str> {
+    Some(variant).filter(|name| !name.is_empty())
 }
 
 /// What is decided with less than it should be, and why that is so.

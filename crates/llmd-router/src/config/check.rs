@@ -1,9 +1,15 @@
-//! What a well-formed configuration can still have wrong: each rule once, all of them told.
+//! What a well-formed configuration can still have wrong: each rule once, all of them told, with
+//! the place, what is there, and what to write instead.
 
-use super::{Config, EndpointTls, Model, Multimodal, Source, Variant};
-use crate::api::{self, APIS};
+mod models;
+
+use super::{Config, Limits, Listen, Traces};
 use crate::error::echo;
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+/// Longest name of a model or a variant: that of a fleet.
+const NAME_MAX: usize = 127;
 
 /// All problems, each with its path.
 pub(super) fn problems(config: &Config) -> Vec<String> {
@@ -11,127 +17,119 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
     if config.version != 1 {
         out.push(format!("version: is {}, but must be 1", config.version));
     }
-    positive(config, &mut out);
-    config.resilience.problems(&config.retry, &mut out);
-    if let Some(traces) = &config.traces {
-        if !(0.0..=1.0).contains(&traces.sample_ratio) {
-            out.push(format!("traces.sampleRatio: is {}, but 0 to 1", traces.sample_ratio));
-        }
-        if !traces.otlp.parse::<http::Uri>().is_ok_and(|uri| uri.scheme_str() == Some("http")) {
-            out.push(format!("traces.otlp: {:?} is not http://host:port", echo(&traces.otlp)));
-        }
+    if !config.fleet.is_empty() {
+        check_name("fleet", &config.fleet, NAME_MAX, &mut out);
     }
-    let mut names = HashSet::new();
+    check_listen(&config.listen, &mut out);
+    check_limits(&config.limits, &mut out);
+    let hint = "1 tries nothing again";
+    above_zero("retry.attempts", u64::from(config.retry.attempts), hint, &mut out);
+    config.resilience.problems(&config.retry, &mut out);
+    for (name, value) in
+        [("intervalMs", config.scrape.interval_ms), ("timeoutMs", config.scrape.timeout_ms)]
+    {
+        let hint = "metrics are always read, seldom where it is high";
+        above_zero(&format!("scrape.{name}"), value, hint, &mut out);
+    }
+    if let Some(traces) = &config.traces {
+        check_traces(traces, &mut out);
+    }
+    let mut taken = HashMap::new();
     for (index, model) in config.models.iter().enumerate() {
         let place = format!("models[{index}]");
-        for name in std::iter::once(&model.name).chain(&model.aliases) {
-            if name.is_empty() {
-                out.push(format!("{place}: a name is empty"));
-            } else if !names.insert(name) {
-                out.push(format!("{place}: {:?} is a name or alias twice", echo(name)));
-            }
-        }
-        check_model(model, &place, &mut out);
+        check_names(&place, model.names(), &mut taken, &mut out);
+        models::check(model, &place, &mut out);
     }
     out
 }
 
-fn positive(config: &Config, out: &mut Vec<String>) {
-    let limits = &config.limits;
-    let values = [
-        ("limits.bodyBytes", limits.body_bytes),
-        ("limits.headerMs", limits.header_ms),
-        ("limits.keepAliveMs", limits.keep_alive_ms),
-        ("limits.connections", limits.connections),
-        ("limits.connectMs", limits.connect_ms),
-        ("limits.firstByteMs", limits.first_byte_ms),
-        ("limits.idleMs", limits.idle_ms),
-        ("limits.totalMs", limits.total_ms),
-        ("retry.attempts", u64::from(config.retry.attempts)),
-        ("scrape.intervalMs", config.scrape.interval_ms),
-        ("scrape.timeoutMs", config.scrape.timeout_ms),
-    ];
-    for (name, value) in values {
-        if value == 0 {
-            out.push(format!("{name}: must be above 0"));
+/// A number that must not be 0, and what to do where 0 was meant to switch something off.
+pub(super) fn above_zero(place: &str, value: u64, hint: &str, out: &mut Vec<String>) {
+    if value == 0 {
+        out.push(format!("{place}: is 0, but must be above 0; {hint}"));
+    }
+}
+
+fn check_listen(listen: &Listen, out: &mut Vec<String>) {
+    let (data, admin) = (listen.data, listen.admin);
+    if overlap(data, admin) {
+        out.push(format!(
+            "listen.admin: {admin} is taken by listen.data ({data}); give it another port"
+        ));
+    }
+}
+
+/// Whether one of two sockets keeps the other from listening. Port 0 is any that is free.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let covers = |all: IpAddr, ip: IpAddr| {
+        all == ip || (all.is_unspecified() && (all.is_ipv6() || ip.is_ipv4()))
+    };
+    let (a, b) = (one.ip(), other.ip());
+    one.port() == other.port() && one.port() != 0 && (covers(a, b) || covers(b, a))
+}
+
+fn check_limits(limits: &Limits, out: &mut Vec<String>) {
+    for (name, value) in [
+        ("bodyBytes", limits.body_bytes),
+        ("headerMs", limits.header_ms),
+        ("keepAliveMs", limits.keep_alive_ms),
+        ("connections", limits.connections()),
+        ("connectMs", limits.connect_ms),
+        ("firstByteMs", limits.first_byte_ms),
+        ("idleMs", limits.idle_ms),
+        ("totalMs", limits.total_ms),
+    ] {
+        let hint = "set it high where no limit is wanted";
+        above_zero(&format!("limits.{name}"), value, hint, out);
+    }
+}
+
+fn check_traces(traces: &Traces, out: &mut Vec<String>) {
+    let (ratio, otlp) = (traces.sample_ratio, &traces.otlp);
+    if !(0.0..=1.0).contains(&ratio) {
+        out.push(format!("traces.sampleRatio: is {ratio}, but must be from 0 to 1"));
+    }
+    // Not told again: it may hold a password.
+    if otlp.contains('@') {
+        out.push(
+            "traces.otlp: names a user, and the collector is sent none; leave out all up to `@`"
+                .into(),
+        );
+    } else if !otlp.parse::<http::Uri>().is_ok_and(|uri| uri.scheme_str() == Some("http")) {
+        let echo = echo(otlp);
+        out.push(format!("traces.otlp: {echo:?} is not http://host:port; TLS is not spoken there"));
+    }
+}
+
+/// What a model or an alias may be called, each once in the file.
+fn check_names<'a>(
+    model: &str,
+    names: impl Iterator<Item = (String, &'a str)>,
+    taken: &mut HashMap<&'a str, String>,
+    out: &mut Vec<String>,
+) {
+    for (key, name) in names {
+        let place = format!("{model}.{key}");
+        check_name(&place, name, NAME_MAX, out);
+        if let Some(first) = taken.get(name) {
+            out.push(format!(
+                "{place}: {:?} is {first} already; names and aliases are unique",
+                echo(name)
+            ));
+        } else {
+            taken.insert(name, place);
         }
     }
 }
 
-fn check_apis(variant: &Variant, place: &str, out: &mut Vec<String>) {
-    let unknown = |name: &&String| api::named(name).is_none();
-    for name in variant.apis.iter().flatten().filter(unknown) {
-        let known: Vec<_> = APIS.iter().map(|api| api.name).collect();
-        out.push(format!("{place}.apis: {:?} is not one of {known:?}", echo(name)));
-    }
-    if variant.apis.as_ref().is_some_and(Vec::is_empty) {
-        out.push(format!("{place}.apis: is empty; leave it out or name some"));
-    }
-}
-
-fn check_model(model: &Model, place: &str, out: &mut Vec<String>) {
-    for (name, tokens) in model.multimodal.named() {
-        if tokens > Multimodal::MAX {
-            out.push(format!("{place}.multimodal.{name}: is above {}", Multimodal::MAX));
-        }
-    }
-    let mut variants = HashSet::new();
-    for (index, variant) in model.variants.iter().enumerate() {
-        let place = format!("{place}.variants[{index}]");
-        if variant.name.is_empty() || !variants.insert(variant.name.as_str()) {
-            out.push(format!("{place}.name: {:?} is empty or there twice", echo(&variant.name)));
-        }
-        if variant.served_name.as_deref() == Some("") {
-            out.push(format!("{place}.servedName: is empty; leave it out or give a name"));
-        }
-        if let Some(tls) = &variant.tls {
-            check_tls(tls, &place, out);
-        }
-        check_apis(variant, &place, out);
-        if let Some(Err(error)) = variant.facts.as_ref().map(llmd_types::ReplicaFacts::check) {
-            out.push(format!("{place}.facts.{error}"));
-        }
-    }
-    let mut endpoints = HashSet::new();
-    for (index, source) in model.sources.iter().enumerate() {
-        let place = format!("{place}.sources[{index}]");
-        let Source::Static { endpoints: list } = source else { continue };
-        for (index, endpoint) in list.iter().enumerate() {
-            let place = format!("{place}.endpoints[{index}]");
-            if endpoint.name.is_empty() || !endpoints.insert(endpoint.name.as_str()) {
-                out.push(format!(
-                    "{place}.name: {:?} is empty or there twice",
-                    echo(&endpoint.name)
-                ));
-            }
-            if let Some(tls) = &endpoint.tls {
-                check_tls(tls, &place, out);
-            }
-            if endpoint.address.is_empty() || endpoint.port == 0 {
-                out.push(format!("{place}: needs an address and a port above 0"));
-            }
-            if let Some(variant) = &endpoint.variant
-                && !variants.contains(variant.as_str())
-            {
-                let known = known(&variants);
-                out.push(format!("{place}.variant: {:?} is not one of {known}", echo(variant)));
-            }
-        }
-    }
-}
-
-fn known(variants: &HashSet<&str>) -> String {
-    let mut names: Vec<_> = variants.iter().copied().collect();
-    names.sort_unstable();
-    format!("{names:?}")
-}
-
-fn check_tls(tls: &EndpointTls, place: &str, out: &mut Vec<String>) {
-    if tls.cert_file.is_some() != tls.key_file.is_some() {
-        out.push(format!("{place}.tls: certFile and keyFile need each other"));
-    }
-    let name = tls.server_name.as_deref();
-    if name.is_some_and(|name| rustls::pki_types::ServerName::try_from(name).is_err()) {
-        out.push(format!("{place}.tls.serverName: {name:?} is no host name and no IP address"));
+/// They go into labels, headers and lines of the log.
+fn check_name(place: &str, name: &str, most: usize, out: &mut Vec<String>) {
+    if name.is_empty() {
+        out.push(format!("{place}: is empty; write a name"));
+    } else if name.len() > most {
+        let (told, length) = (echo(name), name.len());
+        out.push(format!("{place}: {told:?} has {length} bytes, but at most {most} are allowed"));
+    } else if name.chars().any(char::is_control) {
+        out.push(format!("{place}: {name:?} has a control character; leave it out"));
     }
 }

@@ -4,6 +4,8 @@
 //! themselves are the scheduler's ([`llmd_sched::Resilience`]); checks are sent by
 //! [`crate::checks`].
 
+use super::check::above_zero;
+use crate::error::echo;
 use llmd_types::Micros;
 use serde::Deserialize;
 
@@ -135,27 +137,34 @@ impl Resilience {
     /// What is wrong with it, each with its path.
     pub(super) fn problems(&self, retry: &Retry, out: &mut Vec<String>) {
         let Self { breaker, ejection, checks, .. } = self;
-        let positive = [
-            ("breaker.openMs", breaker.open_ms),
-            ("breaker.openMaxMs", breaker.open_max_ms),
-            ("ejection.windowMs", ejection.window_ms),
-            ("ejection.minRequests", u64::from(ejection.min_requests)),
-            ("checks.intervalMs", checks.interval_ms),
-            ("checks.timeoutMs", checks.timeout_ms),
-            ("checks.successes", u64::from(checks.successes)),
-        ];
-        let zero = positive.into_iter().filter(|(_, value)| *value == 0);
-        out.extend(zero.map(|(name, _)| format!("resilience.{name}: must be above 0")));
+        let (breaker_off, ejection_off, checks_off) = (
+            "`breaker.failures: 0` turns the breaker off",
+            "`ejection.failurePercent: 0` turns ejection off",
+            "`checks.failures: 0` turns checks off",
+        );
+        for (name, value, hint) in [
+            ("breaker.openMs", breaker.open_ms, breaker_off),
+            ("breaker.openMaxMs", breaker.open_max_ms, breaker_off),
+            ("ejection.windowMs", ejection.window_ms, ejection_off),
+            ("ejection.minRequests", u64::from(ejection.min_requests), ejection_off),
+            ("checks.intervalMs", checks.interval_ms, checks_off),
+            ("checks.timeoutMs", checks.timeout_ms, checks_off),
+            ("checks.successes", u64::from(checks.successes), checks_off),
+        ] {
+            above_zero(&format!("resilience.{name}"), value, hint, out);
+        }
         let percent = [
             ("resilience.ejection.failurePercent", ejection.failure_percent),
             ("resilience.ejection.maxPercent", ejection.max_percent),
             ("retry.budgetPercent", retry.budget_percent),
         ];
         let over = percent.into_iter().filter(|(_, value)| *value > 100);
-        out.extend(over.map(|(name, value)| format!("{name}: is {value}, but 0 to 100")));
+        out.extend(over.map(|(name, value)| format!("{name}: is {value}, but must be 0 to 100")));
         if breaker.open_max_ms < breaker.open_ms {
             let (most, first) = (breaker.open_max_ms, breaker.open_ms);
-            out.push(format!("resilience.breaker.openMaxMs: is {most}, but openMs is {first}"));
+            out.push(format!(
+                "resilience.breaker.openMaxMs: is {most}, but must be at least openMs, {first}"
+            ));
         }
         let path = &checks.path;
         let is_path = path.parse::<http::uri::PathAndQuery>().is_ok_and(|parsed| {
@@ -163,7 +172,10 @@ impl Resilience {
             path.starts_with('/') && parsed.as_str() == path
         });
         if !is_path {
-            out.push(format!("resilience.checks.path: {path:?} is no path, such as /health"));
+            let path = echo(path);
+            out.push(format!(
+                "resilience.checks.path: {path:?} is no path; begin it with /, such as /health"
+            ));
         }
     }
 }

@@ -14,6 +14,7 @@ fn what_is_not_said_has_these_defaults() {
     assert_eq!(config.listen.admin.to_string(), "127.0.0.1:9090");
     assert_eq!(config.limits.body_bytes, 67_108_864);
     assert_eq!(config.limits.header_ms, 10_000);
+    assert_eq!((config.limits.connections, config.limits.connections()), (None, 65_536));
     assert_eq!(config.limits.connect_ms, 1_000);
     assert_eq!(config.limits.first_byte_ms, 300_000);
     assert_eq!(config.limits.idle_ms, 60_000);
@@ -70,7 +71,7 @@ models:
     let mut config = Config::parse(&text).unwrap();
     assert_eq!(config.models[0].scheduler, Scheduler::LlmDDefault);
     assert_eq!(config.traces.as_ref().unwrap().protocol, Protocol::Grpc);
-    config.resolve(Path::new("/etc/router"));
+    config.resolve(Path::new("/etc/router/router.yaml"));
     assert_eq!(config.admin_key_file, Some("/etc/router/key".into()));
     let path = PathBuf::from("/etc/router/endpoints.yaml");
     assert_eq!(config.models[0].sources[1], Source::File { path });
@@ -103,11 +104,11 @@ models:
         "limits.idleMs",
         "traces.sampleRatio",
         "traces.otlp",
-        "models[1]: \"b\" is a name",
+        "models[1].name: \"b\" is models[0].aliases[0] already",
         "models[1].variants[1].name",
         "models[1].variants[1].servedName",
-        "models[1].sources[0].endpoints[0]: needs",
-        "models[1].sources[0].endpoints[0].variant: \"w\" is not one of [\"v\"]",
+        "models[1].sources[0].endpoints[0].port: is 0",
+        "models[1].sources[0].endpoints[0].variant: \"w\" is none of",
     ];
     for wanted in wanted {
         assert!(problems.iter().any(|p| p.contains(wanted)), "{wanted} not in {problems:?}");
@@ -115,48 +116,83 @@ models:
     assert_eq!(problems.len(), wanted.len(), "{problems:?}");
 }
 
+/// A model with these settings.
+fn model(more: &str) -> String {
+    format!("version: 1\nmodels:\n- name: chat\n  {more}\n")
+}
+
+fn endpoint(more: &str) -> String {
+    model(&format!(
+        "variants: [{{name: v}}, {{name: w}}]\n  \
+         sources: [{{kind: static, endpoints: [{{name: e, {more}}}]}}]"
+    ))
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct Mistake {
+    file: String,
+    told: Vec<String>,
+}
+
 #[test]
-fn impossible_rules_of_health_are_named() {
-    let text = "version: 1
-retry: {budgetPercent: 101}
-resilience:
-  breaker: {openMs: 0, openMaxMs: 0}
-  ejection: {windowMs: 0, minRequests: 0, failurePercent: 101, maxPercent: 101}
-  checks: {intervalMs: 0, timeoutMs: 0, successes: 0, path: health}
-";
-    let found = problems(text);
-    let wanted = [
-        "resilience.breaker.openMs: must",
-        "resilience.breaker.openMaxMs: must",
-        "resilience.ejection.windowMs: must",
-        "resilience.ejection.minRequests: must",
-        "resilience.checks.intervalMs: must",
-        "resilience.checks.timeoutMs: must",
-        "resilience.checks.successes: must",
-        "resilience.ejection.failurePercent: is 101",
-        "resilience.ejection.maxPercent: is 101",
-        "retry.budgetPercent: is 101",
-        "resilience.checks.path: \"health\" is no path",
-    ];
-    for wanted in wanted {
-        assert!(found.iter().any(|p| p.contains(wanted)), "{wanted} not in {found:?}");
+fn each_kind_of_mistake_is_told_with_its_place_and_a_remedy() {
+    let table = include_str!("../../tests/fixtures/config/mistakes.yaml");
+    let long = "x".repeat(5_000);
+    let table = table.replace(" LONG", &format!(" {long}")).replace("BEGIN", &long[..128]);
+    let rows: Vec<Mistake> = serde_yaml_ng::from_str(&table).unwrap();
+    let found = rows.iter().map(|row| problems(&row.file));
+    let wrong: Vec<_> = found.zip(&rows).filter(|(found, row)| *found != row.told).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn what_can_be_neither_an_address_nor_a_path_is_refused() {
+    for (address, good) in [
+        ("10.0.0.1", true),
+        ("::1", true),
+        ("host", true),
+        ("my_engine.svc.cluster.local.", true),
+        ("3com.example", true),
+        ("300.0.0.1", false),
+        ("10.0.0", false),
+        ("7", false),
+        ("[::1]", false),
+        ("host:8000", false),
+        ("http://host", false),
+        ("a..b", false),
+        ("a b", false),
+        ("", false),
+    ] {
+        let text = endpoint(&format!("address: {address:?}, port: 1"));
+        assert_eq!(Config::parse(&text).is_ok(), good, "{address}");
     }
-    assert_eq!(found.len(), wanted.len(), "{found:?}");
-    let zero = "version: 1
-limits: {bodyBytes: 0, headerMs: 0, keepAliveMs: 0, connections: 0, connectMs: 0,
-  firstByteMs: 0, idleMs: 0, totalMs: 0}
-retry: {attempts: 0}
-scrape: {intervalMs: 0, timeoutMs: 0}
-";
-    let found = problems(zero);
-    assert_eq!(found.len(), 11, "{found:?}");
-    assert!(found.iter().all(|problem| problem.ends_with(": must be above 0")), "{found:?}");
-    let less = "version: 1\nresilience: {breaker: {openMs: 20, openMaxMs: 10}}\n";
-    assert!(super::Config::parse(less).unwrap_err()[0].contains("openMaxMs: is 10"));
     for path in ["*", "", "http://x/health", "/a b", "/health#x"] {
         let text = format!("version: 1\nresilience: {{checks: {{path: {path:?}}}}}\n");
-        assert!(super::Config::parse(&text).is_err(), "{path}");
+        assert!(Config::parse(&text).is_err(), "{path}");
     }
+}
+
+#[test]
+fn two_ports_that_cannot_both_listen_are_refused() {
+    for (data, admin, good) in [
+        ("127.0.0.1:0", "127.0.0.1:0", true),
+        ("127.0.0.1:1", "127.0.0.2:1", true),
+        ("127.0.0.1:1", "127.0.0.1:2", true),
+        ("0.0.0.0:1", "[::1]:1", true),
+        ("127.0.0.1:1", "127.0.0.1:1", false),
+        ("0.0.0.0:1", "127.0.0.1:1", false),
+        ("127.0.0.1:1", "[::]:1", false),
+        ("[::]:1", "[::1]:1", false),
+    ] {
+        let text = format!("version: 1\nlisten: {{data: \"{data}\", admin: \"{admin}\"}}\n");
+        assert_eq!(Config::parse(&text).is_ok(), good, "{data} {admin}");
+    }
+}
+
+#[test]
+fn names_are_as_long_as_those_of_a_fleet() {
+    let named = |length| format!("version: 1\nmodels: [{{name: {}}}]\n", "x".repeat(length));
+    assert!(Config::parse(&named(127)).is_ok() && Config::parse(&named(128)).is_err());
 }
 
 #[test]
@@ -205,7 +241,6 @@ fn what_is_no_yaml_is_refused_with_a_line() {
 #[test]
 fn what_cannot_be_read_is_told_in_the_words_of_the_file_and_its_place_once() {
     let long = "x".repeat(500);
-    let model = |more: &str| format!("version: 1\nmodels:\n- name: chat\n  {more}\n");
     for (text, told) in [
         (
             model("scheduler: clever"),

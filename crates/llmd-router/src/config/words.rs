@@ -4,10 +4,11 @@
 //! Used by `config` alone. Words are for people only: nothing is decided by them.
 
 use crate::error::echo;
+use llmd_discovery::echo_quoted;
 use serde_path_to_error::Error;
 
 /// Begins of messages, and how they begin here.
-const BEGINS: [(&str, &str); 7] = [
+const BEGINS: [(&str, &str); 8] = [
     ("unknown variant ", "unknown value "),
     ("unknown field ", "unknown key "),
     ("missing field ", "missing key "),
@@ -15,6 +16,10 @@ const BEGINS: [(&str, &str); 7] = [
     ("invalid type: sequence", "invalid type: a list"),
     ("invalid type: map", "invalid type: a mapping"),
     ("invalid type: unit value", "invalid type: nothing"),
+    (
+        "invalid socket address syntax",
+        "this is no IP address with a port; write one, such as 127.0.0.1:8000",
+    ),
 ];
 
 /// The problem with its place.
@@ -30,7 +35,7 @@ pub(super) fn told(error: &Error<serde_yaml_ng::Error>) -> String {
         BEGINS.into_iter().find_map(|(theirs, ours)| Some((ours, text.strip_prefix(theirs)?)));
     let (begin, rest) = begin.unwrap_or(("", text));
     let place = if path == "." { String::new() } else { format!("{}: ", echo(&path)) };
-    format!("{place}{begin}{}", expectation(&shortened(rest)))
+    format!("{place}{begin}{}", expectation(&echo_quoted(rest)))
 }
 
 /// What is expected is a shape of YAML, not one of Rust.
@@ -43,23 +48,13 @@ fn expectation(text: &str) -> String {
     let what = match what.split(' ').next() {
         Some("struct" | "internally") => "a mapping",
         Some("enum" | "variant") => "one of the known values",
-        Some("u8" | "u16" | "u32" | "u64" | "usize") => "a whole number",
+        Some("u16") => "a whole number from 0 to 65535",
+        Some("u32") => "a whole number from 0 to 4294967295",
+        Some("u64" | "usize") => "a whole number from 0",
         Some("f64") => "a number",
         Some("a") if what == "a sequence" => "a list",
         Some("a") if what.starts_with("a YAML tag") => "one of the known values",
         _ => what,
     };
     format!("{found}, expected {what}{place}")
-}
-
-/// The same with what is quoted in it cut to the length that is told.
-fn shortened(text: &str) -> String {
-    let pieces = text.split_inclusive(['`', '"']).enumerate();
-    let cut = pieces.map(|(number, piece)| match piece.chars().next_back() {
-        Some(quote @ ('`' | '"')) if number % 2 == 1 => {
-            format!("{}{quote}", echo(&piece[..piece.len() - 1]))
-        }
-        _ => piece.to_owned(),
-    });
-    cut.collect()
 }

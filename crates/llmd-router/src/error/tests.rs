@@ -5,7 +5,7 @@ const REQUEST: &str = "invalid_request_error";
 const SERVER: &str = "server_error";
 
 /// Status, type and code, and whether another endpoint may mend it.
-const KINDS: [(Kind, u16, &str, &str, Option<RetryCause>); 18] = [
+const KINDS: [(Kind, u16, &str, &str, Option<RetryCause>); 19] = [
     (Kind::BadRequest, 400, REQUEST, "invalid_request", None),
     (Kind::TooLong, 400, REQUEST, "context_length_exceeded", None),
     (Kind::UnknownModel, 404, REQUEST, "model_not_found", None),
@@ -17,6 +17,7 @@ const KINDS: [(Kind, u16, &str, &str, Option<RetryCause>); 18] = [
     (Kind::SlowBody, 408, REQUEST, "request_timeout", None),
     (Kind::TooLarge, 413, REQUEST, "request_too_large", None),
     (Kind::TooManyConnections, 503, SERVER, "too_many_connections", None),
+    (Kind::NoFiles, 503, SERVER, "router_out_of_files", None),
     (Kind::NoEndpoint, 503, SERVER, "no_endpoint", None),
     (Kind::Unreachable, 502, SERVER, "endpoint_unreachable", Some(RetryCause::Unreachable)),
     (Kind::Lost, 502, SERVER, "endpoint_lost", Some(RetryCause::Lost)),

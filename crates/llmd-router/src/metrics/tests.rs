@@ -51,6 +51,26 @@ fn a_page_is_in_the_format_that_prometheus_tools_read() {
     assert!(!page.contains("reported_waiting{"), "a signal that was not given is not shown");
 }
 
+#[test]
+fn histograms_reach_from_a_simulated_token_to_a_long_answer() {
+    let page = filled();
+    for (name, label) in [
+        ("request_duration", "model=\"chat\""),
+        ("time_to_first_token", "model=\"chat\",variant=\"h100\""),
+        ("inter_token_latency", "model=\"chat\",variant=\"h100\""),
+    ] {
+        let begin = format!("llmd_router_{name}_seconds_bucket{{le=\"");
+        let bucket = |line: &str| {
+            let (bound, rest) = line.strip_prefix(&begin)?.split_once('"')?;
+            rest.starts_with(&format!(",{label}}}")).then(|| bound.to_owned())
+        };
+        let bounds: Vec<String> = page.lines().filter_map(bucket).collect();
+        let wanted = "0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1.0 \
+                      2.5 5.0 10.0 30.0 60.0 120.0 300.0 +Inf";
+        assert_eq!(bounds.join(" "), wanted, "{page}");
+    }
+}
+
 /// Of a counter that is born at 1, no increase is seen.
 #[test]
 fn rare_events_are_counted_from_zero() {

@@ -6,7 +6,7 @@
 
 use super::{Member, Pool, State, dials, pool_config, variants};
 use crate::config::{Config, Model};
-use crate::endpoint::{Endpoint, Variant};
+use crate::endpoint::{Endpoint, Variant, Voice};
 use crate::metrics::EndpointLabel;
 use crate::tls::Tls;
 use llmd_discovery::{Snapshot, State as Lifecycle};
@@ -51,7 +51,7 @@ impl Pool {
     /// Takes over a new configuration of the same model; the scheduler keeps what it knows.
     pub(crate) fn configure(&self, model: Arc<Model>, config: &Config, tls: &Tls) {
         let mut state = self.lock();
-        state.variants = variants(&model, tls, &self.all_metrics);
+        state.variants = variants(&model, tls, &self.shared.metrics);
         state.dials = dials(&model, tls);
         self.step(&mut state, Event::Config(pool_config(&model, config)));
         state.model = model;
@@ -97,7 +97,9 @@ impl Pool {
             let before = &member.endpoint.known;
             before.address != known.address || before.port != known.port
         };
-        let endpoint = Arc::new(Endpoint::new(known.clone(), variant, dial));
+        let voice =
+            Voice { model: Arc::clone(&self.name), repeats: Arc::clone(&self.shared.repeats) };
+        let endpoint = Arc::new(Endpoint::new(known.clone(), variant, dial, voice));
         let mut index = old.as_ref().and_then(|member| member.index);
         match (known.state, index) {
             (Lifecycle::Ready, _) => {
@@ -118,7 +120,7 @@ impl Pool {
             }
             (Lifecycle::Draining | Lifecycle::Starting, None) => {}
         }
-        let counted = index.map(|_| self.all_metrics.expect(&label(&self.name, &endpoint)));
+        let counted = index.map(|_| self.shared.metrics.expect(&label(&self.name, &endpoint)));
         let lifecycle = known.state;
         tracing::info!(model = %self.name, endpoint = known.name, ?lifecycle, "endpoint");
         state.members.insert(known.name.clone(), Member { endpoint, index, _counted: counted });

@@ -5,6 +5,7 @@
 //! Asked again meanwhile, it reads once more afterwards. It puts nothing in force.
 
 use super::{Kept, Prepared, prepare};
+use crate::config;
 use crate::error::ConfigError;
 use crate::router::Table;
 use std::future::pending;
@@ -17,7 +18,19 @@ use tokio::time::Instant;
 /// A reading that takes longer is told of.
 const HANGS: Duration = Duration::from_secs(10);
 
-type Read = Result<Prepared, ConfigError>;
+/// The text of a configuration, or why it could not be read.
+pub(crate) type Text = Result<String, String>;
+
+/// What became of a reading.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// The file has the text still that it was asked not to take apart again.
+    Same,
+    /// It was read.
+    Read { text: Text, prepared: Box<Result<Prepared, ConfigError>> },
+    /// It takes long, or cannot begin.
+    Trouble(ConfigError),
+}
 
 /// What is being read.
 #[derive(Debug, Default)]
@@ -28,32 +41,39 @@ pub(crate) struct Reader {
 
 #[derive(Debug)]
 struct Running {
-    read: oneshot::Receiver<Read>,
+    read: oneshot::Receiver<Told>,
     /// When it has taken too long; `None` once that is told.
     late: Option<Instant>,
 }
 
 impl Reader {
     /// Begins to read, at once or behind what is being read; `old` and `kept` are what is in force.
-    pub(crate) fn start(&mut self, file: &Path, old: Arc<Table>, kept: Kept) {
+    /// A file that has the text `unless` is not taken apart.
+    pub(crate) fn start(&mut self, file: &Path, old: Arc<Table>, kept: Kept, unless: Option<Text>) {
         self.again = self.running.is_some();
         if self.again {
             return;
         }
         let (done, read) = oneshot::channel();
         let path = file.to_owned();
-        let run = move || drop(done.send(prepare(&path, Some(&old), &kept)));
+        let run = move || {
+            let text = config::next_text(&path);
+            drop(done.send(if Some(&text) == unless.as_ref() {
+                Told::Same
+            } else {
+                let prepared = Box::new(prepare(&path, &text, Some(&old), &kept));
+                Told::Read { text, prepared }
+            }));
+        };
         // Without a thread `done` is gone, and that is told.
         let _ = std::thread::Builder::new().name("reload".into()).spawn(run);
         self.running = Some(Running { read, late: Some(Instant::now() + HANGS) });
     }
 
     /// What was read, or that it takes long; never returns while nothing is read.
-    pub(crate) async fn next(&mut self, file: &Path) -> Read {
+    pub(crate) async fn next(&mut self, file: &Path) -> Told {
         let Some(Running { read, late }) = &mut self.running else { return pending().await };
-        let problem = |text: String| {
-            Err(ConfigError { file: file.into(), problems: vec![text], needs_restart: false })
-        };
+        let trouble = |text: String| Told::Trouble(ConfigError::new(file, &[text]));
         let hangs = async {
             match late {
                 Some(late) => tokio::time::sleep_until(*late).await,
@@ -63,12 +83,12 @@ impl Reader {
         tokio::select! {
             read = read => {
                 self.running = None;
-                read.unwrap_or_else(|_| problem("the system gives no thread to read it".into()))
+                read.unwrap_or_else(|_| trouble("the system gives no thread to read it".into()))
             }
             () = hangs => {
                 *late = None;
                 let seconds = HANGS.as_secs();
-                problem(format!(
+                trouble(format!(
                     "reading it, and what it names, takes more than {seconds} s: look at the file \
                      systems; it is taken over when it is read"
                 ))

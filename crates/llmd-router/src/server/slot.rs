@@ -33,7 +33,7 @@ impl Slot {
 
     /// Connections that are let in.
     pub(super) fn most(&self) -> u64 {
-        self.router.table().config.limits.connections.min(self.router.files.room)
+        self.router.table().config.limits.connections().min(self.router.files.room)
     }
 
     /// Lets it in, if there is room.

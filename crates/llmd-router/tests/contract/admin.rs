@@ -114,6 +114,29 @@ async fn a_simulated_engine_is_said_to_be() {
 }
 
 #[tokio::test]
+async fn an_engine_whose_answers_say_that_they_are_simulated_is_shown_so() {
+    let says = |head: &str| {
+        let answer = format!("HTTP/1.1 {head}\r\ncontent-length: 2\r\n\r\n{{}}");
+        Behaviour::Raw(answer.into_bytes())
+    };
+    let engine = engine(vec![
+        says("200 OK"),
+        says("200 OK\r\nx-llmd-ctl-simulated: true"),
+        says("404 Not Found"),
+        says("200 OK\r\nx-llmd-ctl-simulated: false"),
+    ]);
+    let quiet = "scrape: {intervalMs: 600000}\nresilience: {checks: {failures: 0}}\nmodels:";
+    let setup = Setup::start(&one_model(&[&engine]).replace("models:", quiet));
+    let gauge = "llmd_router_endpoint_simulated{model=\"chat\",endpoint=\"e0\",variant=\"v\"}";
+    // What is no success may be of somebody who stands before the engine.
+    for (status, simulated) in [(200, false), (200, true), (404, true), (200, false)] {
+        assert_eq!(setup.ask().await.status, status);
+        assert_eq!(setup.status().await["models"][0]["endpoints"][0]["simulated"], simulated);
+        assert_eq!(setup.metric(gauge).await, f64::from(u8::from(simulated)));
+    }
+}
+
+#[tokio::test]
 async fn the_admin_port_knows_its_paths_and_their_methods() {
     let engine = engine(vec![Behaviour::ok()]);
     let setup = Setup::start(&one_model(&[&engine]));
@@ -204,6 +227,22 @@ async fn status_has_every_field_that_is_promised() {
     }
     assert_eq!(endpoint["state"], "ready");
     assert_eq!(endpoint["profile"], "neutral");
+}
+
+#[tokio::test]
+async fn what_was_learned_of_an_endpoint_is_shown() {
+    let engine = engine(vec![Behaviour::Ok(1, Duration::ZERO)]);
+    let setup = Setup::start(&one_model(&[&engine]));
+    let prompt = "and so on ".repeat(2_000);
+    let body = crate::support::body("chat", true).replace("hello there", &prompt);
+    assert_eq!(setup.post(&[], &body).await.reply().await.unwrap().status, 200);
+    // The middling accelerator, which it began with, takes a quarter of a second for that.
+    setup
+        .until(|status| {
+            let endpoint = &status["models"][0]["endpoints"][0];
+            endpoint["prefillCorrection"].as_f64().is_some_and(|share| share < 0.9)
+        })
+        .await;
 }
 
 #[tokio::test]

@@ -187,13 +187,14 @@ async fn a_replica_gets_requests_only_while_it_is_ready() {
 async fn a_drain_loses_nothing() {
     let engine = engine(vec![Behaviour::Ok(10, Duration::from_millis(100))]);
     let mut setup = Setup::start(&one_model(&[&engine]));
-    assert_eq!(setup.get_admin("/readyz").await.status, 200);
+    assert_eq!(setup.get_admin("/readyz").await.text(), "ready\n");
     let mut running = setup.post(&[], &body("chat", true)).await;
     running.wait_for("t0").await.unwrap();
     setup.tell(Command::Drain);
     setup.until(|status| status["draining"] == true && status["ready"] == false).await;
-    assert_eq!(setup.get_admin("/readyz").await.status, 503);
-    assert_eq!(setup.get_admin("/healthz").await.status, 200);
+    let ready = setup.get_admin("/readyz").await;
+    assert_eq!((ready.status, ready.text().as_str()), (503, "draining\n"));
+    assert_eq!(setup.get_admin("/healthz").await.text(), "ok\n");
     // Who has not noticed yet is still served, and told to go.
     let one = body("chat", false);
     let head = format!("POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", one.len());

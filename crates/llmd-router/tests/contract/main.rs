@@ -13,6 +13,7 @@ mod admin;
 mod apis;
 mod bodies;
 mod cancel;
+mod configuration;
 mod echoes;
 mod failures;
 mod files;

@@ -89,6 +89,12 @@ impl Process {
         }
     }
 
+    /// All lines that were not read yet, of a process that has ended.
+    pub(crate) fn rest(&self) -> Vec<String> {
+        let lines = self.lines.lock().unwrap();
+        std::iter::from_fn(|| lines.recv_timeout(Duration::from_secs(20)).ok()).collect()
+    }
+
     /// Whether a line that was not read yet holds `text`.
     pub(crate) fn has_logged(&self, text: &str) -> bool {
         self.lines.lock().unwrap().try_iter().any(|line| line.contains(text))
@@ -99,7 +105,7 @@ impl Process {
         Path::new("/proc").join(self.child.id().to_string()).join(name)
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
@@ -303,6 +309,42 @@ async fn spans_that_a_collector_does_not_take_are_told_of_at_the_end() {
 }
 
 #[tokio::test]
+async fn an_endpoint_that_flaps_is_some_lines_and_their_counts() {
+    let first = engine(vec![Behaviour::ok()]);
+    let config = one_model(&[&first]).replace("models:", "scrape: {intervalMs: 20}\nmodels:");
+    let mut process = Process::start(&config, "text");
+    let admin = address(&process.line("listening"), "admin=");
+    let until_gone = async |gone: bool| loop {
+        let reply = Client::ask(admin, "GET", "/status").await.unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+        if status["models"][0]["endpoints"][0]["unreachable"].is_null() != gone {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    let address = first.address;
+    let mut engine = Some(first);
+    for _ in 0..5 {
+        engine.take();
+        until_gone(true).await;
+        while engine.is_none() {
+            engine = FakeEngine::start_at(address, vec![Behaviour::ok()]).ok();
+        }
+        until_gone(false).await;
+    }
+    process.signal("-TERM");
+    assert_eq!(process.ended().await, Some(0));
+    let lines = process.rest();
+    for line in ["endpoint cannot be reached", "endpoint can be reached again"] {
+        let said: Vec<&String> = lines.iter().filter(|said| said.contains(line)).collect();
+        assert_eq!(said.len(), 2, "{lines:#?}");
+        assert!(said[1].contains("and 4 more in the last 10 s"), "{said:?}");
+        assert!(said[1].contains("model=\"chat\" endpoint=\"e0\""), "{said:?}");
+        assert!(!said[1].contains("error="), "it is about none: {said:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_limit_of_open_files_is_raised() {
     let process = Process::start_under("-Sn 512", &one_model(&[]));
     process.line("listening");
@@ -313,12 +355,19 @@ async fn the_limit_of_open_files_is_raised() {
 }
 
 #[tokio::test]
+async fn nothing_is_said_of_connections_that_nobody_asked_for() {
+    let process = Process::start_under("-n 64", &one_model(&[]));
+    let lines = process.lines_until("listening");
+    assert!(!lines.iter().any(|line| line.contains("connections")), "{lines:?}");
+}
+
+#[tokio::test]
 async fn a_router_without_files_blames_no_endpoint_and_says_so() {
     let engine = engine(vec![Behaviour::ok()]);
     // Nothing of its own that it could close to have a file for a request.
     let quiet = "scrape: {intervalMs: 600000}\nresilience: {checks: {failures: 0}}\n";
-    let config =
-        quiet.to_owned() + &one_model(&[&engine]).replace("headerMs: 1000", "headerMs: 20000");
+    let limits = "headerMs: 20000, connections: 65536";
+    let config = quiet.to_owned() + &one_model(&[&engine]).replace("headerMs: 1000", limits);
     let process = Process::start_under("-n 64", &config);
     let few = process.line("limits.connections");
     let told = "65536 connections need 140562 open files, and the process may have 64: room for 1";

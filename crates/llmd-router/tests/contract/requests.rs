@@ -242,7 +242,40 @@ async fn without_an_endpoint_the_answer_is_503_and_when_to_come_back() {
     let reply = setup.ask().await;
     assert_eq!((reply.status, error_code(&reply).as_str()), (503, "no_endpoint"));
     assert_eq!(reply.header("retry-after"), Some("1"));
-    assert_eq!(setup.get_admin("/readyz").await.status, 503);
+    let ready = setup.get_admin("/readyz").await;
+    assert_eq!((ready.status, ready.text().as_str()), (503, "no endpoint for: chat\n"));
+}
+
+#[tokio::test]
+async fn a_model_is_listed_with_what_its_longest_engine_takes() {
+    let short = FACTS.replace("maxModelLen: 100", "maxModelLen: 40");
+    let config = format!(
+        "{}models:\n- {{name: chat, aliases: [other], variants: [{{name: v, facts: {short}}}, \
+         {{name: w, facts: {FACTS}}}, {{name: x}}]}}\n- {{name: bare}}\n",
+        base()
+    );
+    let setup = Setup::start(&config);
+    let read = async |path: &str| {
+        let reply = Client::ask(setup.data, "GET", path).await.unwrap();
+        serde_json::from_slice::<serde_json::Value>(&reply.body).unwrap()
+    };
+    let list = read("/v1/models").await;
+    let created = list["data"][0]["created"].as_u64().unwrap();
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    assert!((now - 60..=now).contains(&created), "{created}");
+    let entry = |id: &str, root: &str| {
+        serde_json::json!({
+            "id": id, "object": "model", "created": created, "owned_by": "llmd-ctl", "root": root,
+        })
+    };
+    let long = |id: &str| {
+        let mut entry = entry(id, "chat");
+        entry["max_model_len"] = 100.into();
+        entry
+    };
+    let entries = [long("chat"), long("other"), entry("bare", "bare")];
+    assert_eq!(list, serde_json::json!({"object": "list", "data": entries}));
+    assert_eq!(read("/v1/models/other").await, long("other"));
 }
 
 #[tokio::test]

@@ -26,17 +26,20 @@ const SETTLES: Duration = Duration::from_secs(10);
 struct World {
     setup: Setup,
     chat: FakeEngine,
-    /// All others': one that says 503, one without a check, one that is well.
+    /// All others': one that says 503, one without a check, one that is well, and one that says
+    /// that it is simulated.
     busy: FakeEngine,
     bare: FakeEngine,
     well: FakeEngine,
+    posed: FakeEngine,
 }
 
 impl World {
     fn start() -> Self {
         let ok = Behaviour::ok;
         let (chat, busy) = (engine(vec![ok()]), engine(vec![Behaviour::Status(503)]));
-        let (bare, well) = (engine(vec![ok()]), engine(vec![ok()]));
+        let (bare, well, posed) = (engine(vec![ok()]), engine(vec![ok()]), engine(vec![ok()]));
+        posed.says_simulated();
         chat.metrics(METRICS);
         bare.health(404);
         let folder = tempfile::tempdir().unwrap();
@@ -44,9 +47,9 @@ impl World {
         std::fs::write(folder.path().join("gone.json"), replicas(&well, &["left:ready"])).unwrap();
         let first = replicas(&well, &["t0:ready", "t1:starting", "t2:draining", "t3:closed"]);
         std::fs::write(folder.path().join("replicas.json"), first).unwrap();
-        std::fs::write(folder.path().join("endpoints.yaml"), labelled(&well)).unwrap();
+        std::fs::write(folder.path().join("endpoints.yaml"), labelled(&posed)).unwrap();
         let setup = Setup::start_in(folder, &config(&chat, &busy, &bare));
-        Self { setup, chat, busy, bare, well }
+        Self { setup, chat, busy, bare, well, posed }
     }
 
     async fn ask(&self, model: &str, stream: bool) -> u16 {
@@ -237,8 +240,9 @@ fn fixture(name: &str, world: &World) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/shown");
     let mut text = std::fs::read_to_string(folder.join(name)).unwrap();
     text = text.replace("VERSION", env!("CARGO_PKG_VERSION"));
-    let engines = [&world.chat, &world.busy, &world.bare, &world.well];
-    for (place, engine) in [":CHAT", ":BUSY", ":BARE", ":WELL"].into_iter().zip(engines) {
+    let World { chat, busy, bare, well, posed, .. } = world;
+    let places = [":CHAT", ":BUSY", ":BARE", ":WELL", ":POSED"];
+    for (place, engine) in places.into_iter().zip([chat, busy, bare, well, posed]) {
         text = text.replace(place, &format!(":{}", engine.address.port()));
     }
     text

@@ -217,3 +217,20 @@ fn what_an_endpoint_held_is_nobodys_when_it_returns_or_its_number_is_taken() {
         assert!(cached.iter().all(|tokens| *tokens == 0), "{name}: {cached:?}");
     }
 }
+
+/// Each request that is sent is told the index of in part: the others' rests pile up.
+#[test]
+fn what_waits_for_the_index_is_bounded() {
+    let mut world = pair(round());
+    for salt in 1..=15_000 {
+        let pick = world.try_arrive(&prompt(0, LONG, salt), Some(EndpointIndex(0))).unwrap();
+        world.step(Event::Sent(pick.request));
+    }
+    let mut pieces = 0;
+    while world.pool.has_index_work() {
+        world.step(Event::Timer);
+        pieces += 1;
+    }
+    let most = 4_096 * 100 / 64;
+    assert!((most - 64..=most).contains(&pieces), "{pieces}");
+}

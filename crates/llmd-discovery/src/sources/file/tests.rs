@@ -132,6 +132,56 @@ fn a_file_that_does_not_parse_keeps_the_old_state() {
 }
 
 #[test]
+fn a_file_of_which_no_entry_can_be_used_keeps_the_old_state() {
+    let bad = "endpoints:\n- {name: b, address: nowhere, port: \"1\"}\n- 7\n";
+    for text in [bad, "endpoints:\n", "endpoint: []\n", "{\"endpoints\": null}"] {
+        let (_folder, path, started) = start(GOOD);
+        let receiver = started.unwrap();
+        std::fs::write(&path, text).unwrap();
+        wait_for(&receiver, |snapshot| !snapshot.problems.is_empty());
+        assert_eq!(names(&receiver.borrow()), ["a"], "{text}");
+        let problems = receiver.borrow().problems.clone();
+        let [problem] = &problems[..] else { panic!("{text}") };
+        assert!(problem.ends_with("; the endpoints stay as they were"), "{problem}");
+        if text == bad {
+            for told in ["endpoints[0]: b: address \"nowhere\"", "endpoints[1]: ", "a mapping"] {
+                assert!(problem.contains(told), "{told}: {problem}");
+            }
+        }
+        // None at all is meant where it is written.
+        std::fs::write(&path, "endpoints: []\n").unwrap();
+        wait_for(&receiver, |snapshot| snapshot.endpoints.is_empty());
+    }
+}
+
+#[test]
+fn what_is_long_is_told_in_short() {
+    let long = "x".repeat(5_000);
+    let entry = |name: &str, more: &str| format!("- {{name: {name}, port: \"1\", {more}}}\n");
+    let entries = [
+        entry(&long, "address: 10.0.0.1"),
+        entry("b", &format!("address: {long}")),
+        entry("c", &format!("address: 10.0.0.1, labels: {{llm-d.ai/role: {long}}}")),
+        entry("d", &format!("address: 10.0.0.1, labels: {long}")),
+        entry("e", &format!("address: 10.0.0.1, namespace: {long}")),
+    ];
+    let reading = parse(&format!("endpoints:\n{}", entries.concat())).unwrap();
+    assert_eq!((reading.endpoints.len(), reading.problems.len()), (0, 5));
+    for problem in &reading.problems {
+        assert!(problem.contains('c') || problem.contains('…'), "{problem}");
+        assert!(problem.len() < 250, "{problem}");
+    }
+    let steering = parse("endpoints:\n- {name: \"a\\e[2J\\n\", port: \"1\", address: 10.0.0.1}\n");
+    let told = "endpoints[0]: a\\u{1b}[2J\\n: name has a control character";
+    assert_eq!(steering.unwrap().problems, [told]);
+    let whole = parse(&format!("endpoints: \"{long}\"\n")).unwrap_err();
+    assert!(whole.contains('…') && whole.len() < 300, "{whole}");
+    let many = parse(&format!("endpoints:\n{}", "- {}\n".repeat(1_000))).unwrap();
+    assert_eq!(many.problems.len(), 11);
+    assert_eq!(many.problems[10], "and 990 more");
+}
+
+#[test]
 fn a_bad_entry_on_reload_is_dropped_and_named_and_good_ones_are_applied() {
     let (_folder, path, started) = start(GOOD);
     let receiver = started.unwrap();

@@ -158,6 +158,7 @@ async fn requests_of_one_connection_leave_files_to_all_others() {
     let slow = || FakeEngine::start(vec![Behaviour::SlowFirstByte(Duration::from_secs(1))]);
     let (first, second) = (slow().unwrap(), slow().unwrap());
     let config = one_model(&[&first]) + &and_model("second", 1, second.address);
+    let config = config.replace("headerMs: 1000", "headerMs: 1000, connections: 65536");
     let process = Process::start_under("-n 800", &config);
     process.line("room for 23");
     let line = process.line("listening");

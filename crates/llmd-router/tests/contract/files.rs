@@ -1,6 +1,6 @@
 //! A router that may open few files: what it opens by itself leaves some to its clients.
 
-use crate::process::{Process, address};
+use crate::process::{Process, address, few_files};
 use crate::support::{CHAT, body, engine, one_model};
 use bytes::Bytes;
 use http::Request;
@@ -111,7 +111,7 @@ async fn endpoints_that_hang_take_no_file_of_the_clients() {
 async fn an_endpoint_that_waits_for_its_turn_is_not_late() {
     let (slow, _) = listener(Some(Duration::from_millis(150))).await;
     let config = one_model(&[]) + &and_model("slow", 60, slow);
-    let process = Process::start_under("-n 96", &config);
+    let process = Process::start_under(&format!("-n {}", few_files(86)), &config);
     let admin = address(&process.line("listening"), "admin=");
     let end = Instant::now() + Duration::from_secs(20);
     loop {

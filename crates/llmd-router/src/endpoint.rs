@@ -152,3 +152,17 @@ impl Endpoint {
 pub(crate) fn authority(address: &str, port: u16) -> String {
     if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::authority;
+
+    #[test]
+    fn an_address_of_ipv6_stands_in_brackets() {
+        for (address, whole) in
+            [("10.0.0.1", "10.0.0.1:8000"), ("host", "host:8000"), ("::1", "[::1]:8000")]
+        {
+            assert_eq!(authority(address, 8000), whole);
+        }
+    }
+}

@@ -349,6 +349,33 @@ async fn an_endpoint_that_flaps_is_some_lines_and_their_counts() {
     }
 }
 
+/// For the router to look at who is out, which it does twice a second.
+const A_LOOK: Duration = Duration::from_millis(700);
+
+#[tokio::test]
+async fn an_endpoint_that_goes_out_again_and_again_is_some_lines_and_their_counts() {
+    let engine = engine(vec![Behaviour::Status(500), Behaviour::ok()]);
+    engine.go_round();
+    let rules = "resilience: {breaker: {failures: 1, openMs: 1, openMaxMs: 1}, checks: \
+                 {failures: 0}}\nmodels:";
+    let mut process = Process::start(&one_model(&[&engine]).replace("models:", rules), "text");
+    let data = data_address(&process.line("listening"));
+    let mut session = Session::new(data);
+    for status in [500, 200].repeat(3) {
+        let reply = session.post(CHAT, &body("chat", false)).await.unwrap();
+        assert_eq!(reply.status, status);
+        tokio::time::sleep(A_LOOK).await;
+    }
+    process.signal("-TERM");
+    assert_eq!(process.ended().await, Some(0));
+    let lines = process.rest();
+    for line in ["endpoint is out", "endpoint is back"] {
+        let said: Vec<&String> = lines.iter().filter(|said| said.contains(line)).collect();
+        assert_eq!(said.len(), 2, "{lines:#?}");
+        assert!(said[1].contains("and 2 more in the last 10 s"), "{said:?}");
+    }
+}
+
 #[tokio::test]
 async fn the_limit_of_open_files_is_raised() {
     let process = Process::start_under("-Sn 512", &one_model(&[]));

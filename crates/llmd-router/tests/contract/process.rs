@@ -398,16 +398,10 @@ async fn a_router_without_files_blames_no_endpoint_and_says_so() {
     let engine = engine(vec![Behaviour::ok()]);
     // Nothing of its own that it could close to have a file for a request.
     let quiet = "scrape: {intervalMs: 600000}\nresilience: {checks: {failures: 0}}\n";
-<<<<<<< ours
     let limits = "headerMs: 20000, connections: 65536";
     let config = quiet.to_owned() + &one_model(&[&engine]).replace("headerMs: 1000", limits);
-    let process = Process::start_under("-n 64", &config);
-=======
-    let config =
-        quiet.to_owned() + &one_model(&[&engine]).replace("headerMs: 1000", "headerMs: 20000");
     let files = few_files(54);
     let process = Process::start_under(&format!("-n {files}"), &config);
->>>>>>> theirs
     let few = process.line("limits.connections");
     let needed = "65536 connections need 140562 open files";
     let told = format!("{needed}, and the process may have {files}: room for 1");

@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from llmd_ctl.profiles.document import merge
+from llmd_ctl.profiles.document import build, merge
 from llmd_ctl.spec.compose import compose
 from llmd_ctl.spec.findings import Findings
 from llmd_ctl.spec.source import SourceText
@@ -27,7 +27,7 @@ BESIDE = (".flags", ".attention")  # tables of an engine that lie beside its pro
 Key = tuple[str, str]  # kind, and the name; an engine's name is NAME@VERSION
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Profile:
     """A whole document's data, merged with what it extends."""
 
@@ -86,6 +86,18 @@ def below(kind: str, name: str) -> Profile | None:
     """Return what another profile of this kind may extend: one of its kind, or a family."""
     family = FAMILY if kind == "AcceleratorProfile" else kind
     return built_in(kind, name) or built_in(family, name)
+
+
+def body(cls: Any, profile: Profile) -> Any:
+    """Return what a profile says, as its type; of a built-in one it is made once."""
+    if profile.origin == BUILT_IN:
+        return _body_of_built_in(cls, profile)
+    return build(cls, profile.data, profile.origin)
+
+
+@cache
+def _body_of_built_in(cls: Any, profile: Profile) -> Any:
+    return build(cls, profile.data, profile.origin)
 
 
 @cache

@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 
 from llmd_ctl.errors import Problem, SpecInvalid
 from llmd_ctl.profiles.accelerator import Accelerator, AcceleratorSpec
-from llmd_ctl.profiles.built_in import Key, Profile, built_in, families, index
-from llmd_ctl.profiles.document import build
+from llmd_ctl.profiles.built_in import Key, Profile, body, built_in, families, index
 from llmd_ctl.profiles.engine import Engine, EngineSpec
 from llmd_ctl.profiles.model import ModelProfile, ModelSpec
 from llmd_ctl.profiles.user_file import read_profiles
@@ -63,7 +62,7 @@ class Catalog:
         return self._once(
             ("AcceleratorProfile", name),
             lambda: Accelerator(
-                name, profile.lineage, profile.origin, _body(AcceleratorSpec, profile)
+                name, profile.lineage, profile.origin, body(AcceleratorSpec, profile)
             ),
         )
 
@@ -73,7 +72,7 @@ class Catalog:
         profile = self._find("EngineProfile", asked)
         return self._once(
             ("EngineProfile", asked),
-            lambda: Engine(name, profile.origin, _body(EngineSpec, profile)),
+            lambda: Engine(name, profile.origin, body(EngineSpec, profile)),
         )
 
     def model(self, name: str) -> ModelProfile:
@@ -81,7 +80,7 @@ class Catalog:
         profile = self._find("ModelProfile", name)
         return self._once(
             ("ModelProfile", name),
-            lambda: ModelProfile(name, profile.origin, _body(ModelSpec, profile)),
+            lambda: ModelProfile(name, profile.origin, body(ModelSpec, profile)),
         )
 
     def names(self, kind: str) -> tuple[str, ...]:
@@ -104,7 +103,3 @@ class Catalog:
             self._made[key] = make()
         made: T = self._made[key]
         return made
-
-
-def _body(cls: type[Any], profile: Profile) -> Any:
-    return build(cls, profile.data, profile.origin)

@@ -11,8 +11,8 @@ from typing import Any
 
 from llmd_ctl.errors import Problem
 from llmd_ctl.profiles.accelerator import AcceleratorSpec
-from llmd_ctl.profiles.built_in import Key, Profile, below, built_in, index
-from llmd_ctl.profiles.document import Checker, build, fields_of, merge, missing
+from llmd_ctl.profiles.built_in import Key, Profile, below, body, built_in, index
+from llmd_ctl.profiles.document import Checker, fields_of, merge, missing
 from llmd_ctl.profiles.engine import Engine, EngineSpec
 from llmd_ctl.profiles.flag_value import check_settings
 from llmd_ctl.profiles.model import ModelSpec
@@ -83,7 +83,7 @@ class _UserProfile:
         for name in node.value if node is not None and isinstance(node.value, dict) else ():
             found = own.get(("EngineProfile", name)) or built_in("EngineProfile", name)
             if found is not None:
-                engine = Engine(name, found.origin, build(EngineSpec, found.data, found.origin))
+                engine = Engine(name, found.origin, body(EngineSpec, found))
                 check_settings(self.checker, engine, (*path, name, "settings"))
 
     def _name(self) -> str | None:

@@ -55,6 +55,7 @@ def plant(path: Path, text: str) -> None:
         file.write("\n" + text + "\n")
 
 
+@pytest.mark.slow  # ci/lint asks the same
 def test_this_tree_keeps_its_layers(repo_root: Path) -> None:
     assert layers.check_all(repo_root) == []
 

@@ -131,6 +131,7 @@ def test_an_exception_needs_a_reason_and_a_use() -> None:
     assert rules("file-size ci/b.py  # gone\n") == ["file-size", "exception"]
 
 
+@pytest.mark.slow  # ci/lint asks the same
 def test_this_tree_is_tidy(repo_root: Path) -> None:
     listed = (repo_root / "ci" / "tidy-exceptions.txt").read_text()
     found = tidy.without_exceptions(tidy.check(repo_root), listed, "ci/tidy-exceptions.txt")

@@ -133,6 +133,7 @@ def test_controller_killed_for_real(fleet: Fleet, point: int) -> None:
     assert not fleet.controllers()
 
 
+@pytest.mark.slow
 def test_adopted_for_real_without_a_restart(fleet: Fleet) -> None:
     assert fleet.run("apply", FIRST) == 0
     before = {found.replica: found.process.pid for found in RealProcesses().marked(fleet.state)}

@@ -119,6 +119,7 @@ def test_dry_run_changes_nothing_and_can_exit_2(fleet: Path, state_home: Path) -
     assert not list(state_home.rglob("desired.json"))
 
 
+@pytest.mark.slow
 def test_delete_without_a_terminal_needs_yes(applied: dict[str, Any], fleet: Path) -> None:
     assert "--yes" in run("delete", fleet, code=64).stderr
     assert document("status", fleet)["models"][0]["variants"][0]["ready"] == 1
@@ -155,12 +156,14 @@ def test_the_life_of_a_fleet(fleet: Path) -> None:
     assert document("delete", "small", "--yes")["existed"] is False
 
 
+@pytest.mark.slow
 def test_status_says_simulated_and_has_no_colour_in_a_pipe(applied: dict[str, Any]) -> None:
     shown = run("status", "small").stdout
     assert "simulated" in shown
     assert "\x1b" not in shown
 
 
+@pytest.mark.slow
 def test_a_load_keeps_its_raw_log_and_its_schema(applied: dict[str, Any], tmp_path: Path) -> None:
     log = tmp_path / "load.jsonl"
     url = applied["router"]["url"]
@@ -175,6 +178,7 @@ def test_a_load_keeps_its_raw_log_and_its_schema(applied: dict[str, Any], tmp_pa
         assert line["chunkUs"] == sorted(line["chunkUs"])
 
 
+@pytest.mark.slow
 def test_a_load_of_a_model_that_is_not_served_is_1_and_counted(applied: dict[str, Any]) -> None:
     load = ("load", applied["router"]["url"], "--model", "nobody", "--seconds", 1, "--rate", 5)
     found = document(*load, code=1)
@@ -200,6 +204,7 @@ def interrupted(at: str, *argv: object) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
+@pytest.mark.slow
 def test_ctrl_c_of_an_apply_says_what_state_things_are_in(fleet: Path) -> None:
     done = interrupted("is desired", "apply", fleet, "--simulate")
     try:
@@ -211,6 +216,7 @@ def test_ctrl_c_of_an_apply_says_what_state_things_are_in(fleet: Path) -> None:
         run("delete", fleet, "--yes")
 
 
+@pytest.mark.slow
 def test_ctrl_c_before_anything_was_done_says_so(fleet: Path) -> None:
     process = start("plan", "-")
     time.sleep(START_SECONDS)
@@ -220,6 +226,7 @@ def test_ctrl_c_before_anything_was_done_says_so(fleet: Path) -> None:
     assert err == "Interrupted before anything was changed.\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_of_a_watch_and_of_a_load_is_130(applied: dict[str, Any], fleet: Path) -> None:
     assert interrupted("Fleet small", "status", fleet, "--watch").returncode == 130
     load = start("load", applied["router"]["url"], "--model", "chat", "--seconds", 60)
@@ -230,6 +237,7 @@ def test_ctrl_c_of_a_watch_and_of_a_load_is_130(applied: dict[str, Any], fleet: 
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_two_applies_at_once_do_not_both_go_on(fleet: Path) -> None:
     processes = [start("apply", fleet, "--simulate") for _ in range(2)]
     codes = []

@@ -31,6 +31,7 @@ def fleet(tmp_path: Path, tiny_model: Path, llamacpp_python: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_real_engine_serves_through_the_router(fleet: Path, state_home: Path) -> None:
     applied = document("apply", fleet)
     assert applied["simulated"] is False

@@ -45,7 +45,7 @@ def running(site: Site) -> Iterator[Site]:
 
 @pytest.fixture(
     params=[
-        pytest.param(("llamacpp", True), id="llamacpp"),
+        pytest.param(("llamacpp", True), id="llamacpp", marks=pytest.mark.slow),
         pytest.param(
             ("llamacpp", False), id="llamacpp-nobody-tells-of-deaths", marks=pytest.mark.slow
         ),

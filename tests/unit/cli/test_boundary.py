@@ -235,6 +235,7 @@ def test_a_full_disk_behind_stdout_is_an_error_with_a_code(line: str, tmp_path: 
     assert "No space left on device" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("line", PLAN_LINES[:4])
 def test_a_closed_stream_is_no_error(line: str, closed: str, tmp_path: Path) -> None:

@@ -28,6 +28,9 @@ def test_closing_kills_what_was_started_inside_and_what_that_started() -> None:
     process = subprocess.Popen(STUBBORN, stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     process.stdout.readline()
+    end = time.monotonic() + 10  # a process that has just begun has no environment yet
+    while len(inhabitants(sandbox.path)) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
     assert len(inhabitants(sandbox.path)) == 2
     sandbox.close()
     assert inhabitants(sandbox.path) == []

@@ -4,6 +4,8 @@ import io
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from rich.console import Console, RenderableType
 
 from llmd_ctl.apply.changes import Change
 from llmd_ctl.cli.apply import served_line
+from llmd_ctl.cli.demo import script
 from llmd_ctl.cli.demo.metrics import retried
 from llmd_ctl.cli.demo.view import conclusion, summary_view, trace_view
 from llmd_ctl.cli.plan_view import (
@@ -18,10 +21,12 @@ from llmd_ctl.cli.plan_view import (
     fit_line,
     plan_document,
     plan_from_document,
+    plan_table,
     plan_view,
     size,
     summary_line,
 )
+from llmd_ctl.cli.planning import load_one, make_plan
 from llmd_ctl.plan import (
     HOST,
     PORT,
@@ -113,6 +118,17 @@ def test_the_columns_are_explained_and_each_row_says_how_far_to_trust_its_speeds
 def test_a_plan_that_holds_one_request_says_so_in_the_singular() -> None:
     line = fit_line(replace(VARIANT, fit=replace(FIT, kv_tokens=8300, concurrency=1.01)))
     assert line.endswith("That is 8,300 tokens, or 1 request of the full 8,192 at once")
+
+
+def test_the_readme_shows_the_plan_of_the_demo_and_a_request_that_it_would_show(
+    repo_root: Path,
+) -> None:
+    fleet = resources.files("llmd_ctl.cli.demo").joinpath("fleet.yaml")
+    plan = make_plan(load_one(str(fleet)), script.SPEED)
+    readme = (repo_root / "README.md").read_text()
+    shown = drawn([plan_table(plan), summary_line(plan)]).strip("\n")
+    assert "\n".join(line.rstrip() for line in shown.splitlines()) in readme
+    assert f"variant gaudi, error {script.LOST}" in readme
 
 
 def test_kv_that_is_limited_is_said_beside_what_would_be_left() -> None:

@@ -14,6 +14,8 @@ from vllm.entrypoints.launchers.cli_args import make_arg_parser
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 REFUSED = (argparse.ArgumentTypeError, TypeError, ValueError)
+# Objects whose converter passes any text, which is refused only once the engine's config is made.
+OBJECTS = {"--additional-config", "--hf-overrides", "--model-loader-extra-config"}
 
 
 def accepts(convert: Callable[[str], object], text: str) -> object:
@@ -28,6 +30,8 @@ def value_type(action: argparse.Action) -> str:
     """One of bool int float str json, found by trying the converter: its name tells too little."""
     if action.nargs == 0:
         return "bool"
+    if action.option_strings[0] in OBJECTS:
+        return "json"
     convert = action.type
     if not callable(convert) or convert is str or accepts(convert, "text") is not None:
         return "str"

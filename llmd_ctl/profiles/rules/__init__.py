@@ -16,11 +16,12 @@ from llmd_ctl.profiles.rules import (
     quantization,
     scheduling,
     tpu,
+    tpu_sharding,
 )
 from llmd_ctl.profiles.rules.line import Line, Platform, given_of
 from llmd_ctl.profiles.rules.rule import Finding, Rule
 
-TABLES = (attention, parallel, scheduling, quantization, features, cpu, tpu)
+TABLES = (attention, parallel, scheduling, quantization, features, cpu, tpu, tpu_sharding)
 RULES: tuple[Rule, ...] = tuple(rule for table in TABLES for rule in table.RULES)
 
 

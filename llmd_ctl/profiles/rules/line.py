@@ -24,6 +24,7 @@ PLATFORMS: Mapping[str, Platform] = {
     "nvidia": "cuda", "amd": "rocm", "google": "tpu", "cpu": "cpu",
     "ascend": "npu", "rebellions": "rbln", "aws": "neuron", "intel": "xpu",
 }  # fmt: skip
+ON = frozenset({"1", "true", "t", "yes", "y", "on"})  # what is read as yes in a variable
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32"}
 
 
@@ -78,6 +79,27 @@ class Line:
         for key in keys:
             value = value.get(key) if isinstance(value, Mapping) else None
         return value
+
+    def switched(self, variable: str) -> bool:
+        """Whether a variable of the environment is on."""
+        return self.env.get(variable, "").strip().lower() in ON
+
+    @property
+    def connector(self) -> str | None:
+        """The connector that hands the KV cache over; None: none is named."""
+        named = self.inside("--kv-transfer-config", "kv_connector")
+        return None if named is None else str(named)
+
+    @property
+    def drafts(self) -> bool:
+        """Whether tokens are drafted."""
+        return self.says("--speculative-config", "--spec-method", "--spec-model")
+
+    @property
+    def draft_method(self) -> str | None:
+        """How tokens are drafted, where the line says it."""
+        said = self.given.get("--spec-method") or self.inside("--speculative-config", "method")
+        return None if said is None else str(said)
 
     def role(self, role: str) -> Any:
         """The effective value of what a plan calls by this name (`EngineSpec.roles`)."""

@@ -90,7 +90,7 @@ RULES = (
         remedy="Leave out --enable-eplb.",
         at=("--enable-eplb",),
         source="vLLM 0.32.0 config/parallel.py:560",
-        platforms=("tpu", "cpu"),
+        platforms=("tpu", "cpu", "hpu", "rbln", "neuron"),
     ),
     Rule(
         "V29",

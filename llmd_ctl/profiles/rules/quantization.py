@@ -38,7 +38,16 @@ XPU = frozenset(
     "awq gptq moe_wna16 auto_awq auto_gptq inc fp8 deepseek_v4_fp8 mxfp4 mxfp8 fp8_per_tensor"
     " fp8_per_block fp8_per_channel online gpt_oss_mxfp4 modelopt compressed-tensors".split()
 )
-BY_PLATFORM = {"rocm": ROCM, "xpu": XPU}
+# Of plugins, with the names that checkpoints have for what they serve.
+TPU = frozenset(
+    "compressed-tensors awq auto_awq awq_marlin fp8 mxfp4 gpt_oss_mxfp4 modelopt modelopt_fp4"
+    " deepseek_v4_fp8".split()
+)
+HPU = frozenset(
+    "compressed-tensors fp8 inc awq awq_hpu gptq gptq_hpu modelopt mxfp4 gpt_oss_mxfp4".split()
+)
+NPU = frozenset("ascend compressed-tensors fp8 deepseek_v4_fp8 modelopt_mxfp8 mxfp8".split())
+BY_PLATFORM = {"rocm": ROCM, "xpu": XPU, "tpu": TPU, "hpu": HPU, "npu": NPU}
 
 
 def method(line: Line) -> str:
@@ -68,14 +77,16 @@ RULES = (
         "V37",
         "The method of quantisation is one that the engine has",
         when=_said,
-        require=lambda line: line[FLAG] in METHODS,
+        require=lambda line: (
+            line[FLAG] in METHODS or line[FLAG] in BY_PLATFORM.get(line.platform or "", ())
+        ),
         message="{engine.name} {version} has no quantisation {--quantization}",
         remedy="Leave it out: a quantised checkpoint says its own method.",
         allowed=_legal,
         at=(FLAG,),
         source="vLLM 0.32.0 config/model.py:1453",
         since="0.32.0",
-        platforms=("cuda", "rocm", "xpu", "cpu"),
+        platforms=("cuda", "rocm", "xpu", "cpu", "tpu", "hpu", "npu"),
     ),
     Rule(
         "V38",
@@ -99,8 +110,9 @@ RULES = (
         remedy="Take another checkpoint.",
         allowed=_legal,
         at=(FLAG,),
-        source="vLLM 0.32.0 platforms/rocm.py, platforms/xpu.py: supported_quantization",
-        platforms=("rocm", "xpu"),
+        source="vLLM 0.32.0 platforms/rocm.py, platforms/xpu.py: supported_quantization; likewise"
+        " tpu-inference 0.32.0, vllm-gaudi 0.26.0, vllm-ascend of August 2026",
+        platforms=("rocm", "xpu", "tpu", "hpu", "npu"),
     ),
     Rule(
         "V40",

@@ -65,6 +65,7 @@ def judged(
     engine: str = "vllm",
     version: str | None = None,
     env: Mapping[str, str] | None = None,
+    devices: int | None = None,
 ) -> Judged:
     """Read the words of a command line and ask the rules."""
     profile = CATALOG.accelerator(accelerator)
@@ -82,6 +83,7 @@ def judged(
         accelerator=profile,
         model_name=model,
         model=_shape(model),
+        devices=devices,
         given=given_of(settings, json_flags),
         env=env or {},
     )

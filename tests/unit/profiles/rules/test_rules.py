@@ -1,4 +1,7 @@
-"""Every rule: a line that breaks it, and one that does not. The cases are `cases.yaml`."""
+"""Every rule: a line that breaks it, and one that does not.
+
+The cases are `cases.yaml`, and `ports.yaml` those of one vendor's port.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +12,11 @@ import yaml
 from llmd_ctl.profiles.rules import RULES
 from tests.unit.profiles.rules.lines import judged
 
-CASES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("cases.yaml").read_text())
+CASES: list[dict[str, Any]] = [
+    case
+    for name in ("cases.yaml", "ports.yaml")
+    for case in yaml.safe_load(Path(__file__).with_name(name).read_text())
+]
 
 
 def named(case: dict[str, Any]) -> str:
@@ -18,7 +25,8 @@ def named(case: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_a_rule_speaks_of_the_line_that_breaks_it(case: dict[str, Any]) -> None:
-    found = judged(case["accelerator"], case["model"], case["breaks"], env=case.get("env"))
+    env, devices = case.get("env"), case.get("devices")
+    found = judged(case["accelerator"], case["model"], case["breaks"], env=env, devices=devices)
     assert found.unread == []
     assert found.broke(case["rule"]), (found.errors, found.warnings)
 
@@ -30,7 +38,8 @@ def test_no_rule_speaks_of_the_line_beside_it(case: dict[str, Any]) -> None:
         case.get("passesAccelerator", case["accelerator"]),
         case.get("passesModel", case["model"]),
     )
-    found = judged(on, model, case["passes"], env=env)
+    devices = case.get("passesDevices", case.get("devices"))
+    found = judged(on, model, case["passes"], env=env, devices=devices)
     assert (found.errors, found.warnings) == ([], [])
 
 

@@ -12,6 +12,8 @@ from llmd_ctl.profiles.rules import (
     attention,
     cpu,
     features,
+    gaudi,
+    gaudi_buckets,
     parallel,
     quantization,
     scheduling,
@@ -21,7 +23,18 @@ from llmd_ctl.profiles.rules import (
 from llmd_ctl.profiles.rules.line import Line, Platform, given_of
 from llmd_ctl.profiles.rules.rule import Finding, Rule
 
-TABLES = (attention, parallel, scheduling, quantization, features, cpu, tpu, tpu_sharding)
+TABLES = (
+    attention,
+    parallel,
+    scheduling,
+    quantization,
+    features,
+    cpu,
+    tpu,
+    tpu_sharding,
+    gaudi,
+    gaudi_buckets,
+)
 RULES: tuple[Rule, ...] = tuple(rule for table in TABLES for rule in table.RULES)
 
 

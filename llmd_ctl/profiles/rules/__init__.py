@@ -9,11 +9,13 @@ from __future__ import annotations
 from functools import cache
 
 from llmd_ctl.profiles.rules import (
+    amd,
     attention,
     cpu,
     features,
     gaudi,
     gaudi_buckets,
+    intel,
     parallel,
     quantization,
     scheduling,
@@ -34,6 +36,8 @@ TABLES = (
     tpu_sharding,
     gaudi,
     gaudi_buckets,
+    amd,
+    intel,
 )
 RULES: tuple[Rule, ...] = tuple(rule for table in TABLES for rule in table.RULES)
 

@@ -10,14 +10,17 @@ from functools import cache
 
 from llmd_ctl.profiles.rules import (
     amd,
+    ascend,
     attention,
     cpu,
     features,
     gaudi,
     gaudi_buckets,
     intel,
+    neuron,
     parallel,
     quantization,
+    rebellions,
     scheduling,
     tpu,
     tpu_sharding,
@@ -38,6 +41,9 @@ TABLES = (
     gaudi_buckets,
     amd,
     intel,
+    ascend,
+    rebellions,
+    neuron,
 )
 RULES: tuple[Rule, ...] = tuple(rule for table in TABLES for rule in table.RULES)
 

@@ -17,7 +17,7 @@ LEAST_TIMEOUT = 1836  # seconds that an operator of HCCL may take
 TIMEOUT, RUNNER = "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS", "VLLM_USE_V2_MODEL_RUNNER"
 TRANSFER, ATTENTION, EPLB = "--kv-transfer-config", "--attention-config", "--eplb-config"
 DECODE, PREFILL = "--decode-context-parallel-size", "--prefill-context-parallel-size"
-INTERLEAVE = "--cp-kv-cache-interleave-size"
+EXTRA, INTERLEAVE = "--additional-config", "--cp-kv-cache-interleave-size"
 BUFFER = 1e9  # bytes, where nothing is said
 # Switches that are set back without a refusal.
 RESET = (
@@ -51,6 +51,19 @@ def _sides(line: Line) -> list[Any]:
         if role != other
     )
     return [side for side in found if isinstance(side, dict)]
+
+
+def _scheduler(line: Line, key: str) -> Any:
+    """What --additional-config says of the scheduler, in its new place or in the old one."""
+    said = line.inside(EXTRA, "scheduler_config", key)
+    return line.inside(EXTRA, key) if said is None else said
+
+
+def _fine(line: Line) -> list[int]:
+    """Sizes by which parts of a model are split over copies."""
+    said = line.inside(EXTRA, "finegrained_tp_config")
+    sizes = said.values() if isinstance(said, dict) else ()
+    return [size for size in sizes if type(size) is int and size > 0]
 
 
 def _agree(line: Line) -> bool:
@@ -210,6 +223,42 @@ RULES = (
         remedy="Set --cp-kv-cache-interleave-size to the block size, 128.",
         at=(INTERLEAVE, DECODE, PREFILL),
         source=f"{PLATFORM}: _validate_sfa_dcp_kv_sp",
+        platforms=NPU,
+    ),
+    Rule(
+        "D15",
+        "Requests are computed again where they are decoded",
+        when=lambda line: _scheduler(line, "recompute_scheduler_enable") is True,
+        require=lambda line: line.inside(TRANSFER, "kv_role") in {"kv_consumer", "kv_producer"},
+        message="recompute_scheduler_enable is refused outside a decode side",
+        remedy='Set "kv_role" to kv_consumer, or leave it out.',
+        at=(EXTRA, TRANSFER),
+        source=f"{PLATFORM}: _check_ascend_config",
+        platforms=NPU,
+    ),
+    Rule(
+        "D16",
+        "Copies are balanced where prompts and answers are made together",
+        when=lambda line: _scheduler(line, "enable_balance_scheduling") is True,
+        require=lambda line: line.inside(TRANSFER, "kv_role") in {None, "kv_both"},
+        message="enable_balance_scheduling is refused where prefill and decode are apart",
+        remedy="Leave it out of --additional-config.",
+        at=(EXTRA, TRANSFER),
+        source=f"{PLATFORM}: _check_ascend_config",
+        platforms=NPU,
+    ),
+    Rule(
+        "D17",
+        "Parts of a model on Ascend are split over copies of experts",
+        when=lambda line: bool(_fine(line)),
+        require=lambda line: (
+            line.model.experts > 0 and all(line.data % size == 0 for size in _fine(line))
+        ),
+        message="finegrained_tp_config is of models with experts, and its sizes divide"
+        " --data-parallel-size",
+        remedy="Take divisors of the data-parallel size, or leave it out.",
+        at=(EXTRA, "--data-parallel-size"),
+        source="vllm-ascend of August 2026 (182b75e) ascend_config.py:708",
         platforms=NPU,
     ),
 )

@@ -109,7 +109,7 @@ RULES = (
         remedy="Leave it out.",
         at=("--enable-sleep-mode",),
         source="vLLM 0.32.0 config/model.py:657",
-        platforms=("cpu", "tpu"),
+        platforms=("cpu", "tpu", "rbln"),
     ),
     Rule(
         "V50",

@@ -15,6 +15,7 @@ COMPILE, QUANTIZATION, DRAFT = "--compilation-config", "--quantization", "--spec
 CONTIGUOUS, LAYOUT, FORK = (
     "VLLM_CONTIGUOUS_PA", "VLLM_HPU_HETERO_KV_LAYOUT", "VLLM_WORKER_MULTIPROC_METHOD",
 )  # fmt: skip
+TRANSFER, DIRECT = "--kv-transfer-config", "VLLM_NIXL_DEVICE_TO_DEVICE"
 COLLECTIVES = "PT_HPU_ENABLE_LAZY_COLLECTIVES"
 # Checkpoints that are served only under the plugin's own name for their method.
 NAMED = {"awq": "awq_hpu", "gptq": "gptq_hpu"}
@@ -243,6 +244,21 @@ RULES = (
         at=(LAYOUT,),
         severity="warning",
         source="vllm-gaudi 0.26.0 __init__.py:106",
+        platforms=HPU,
+    ),
+    Rule(
+        "G27",
+        "NIXL on Gaudi is told whose memory it is",
+        when=lambda line: line.inside(TRANSFER, "kv_buffer_device") in {"cpu", "hpu"},
+        require=lambda line: (
+            line.switched(DIRECT) == (line.inside(TRANSFER, "kv_buffer_device") == "hpu")
+        ),
+        message="NIXL takes buffers for main memory, or with VLLM_NIXL_DEVICE_TO_DEVICE=1 for the"
+        " device's, and kv_buffer_device says the other",
+        remedy="Set the variable for hpu, and unset it for cpu.",
+        at=(DIRECT, TRANSFER),
+        severity="warning",
+        source=f"{PLATFORM}: get_nixl_memory_type",
         platforms=HPU,
     ),
 )

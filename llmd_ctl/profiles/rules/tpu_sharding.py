@@ -18,6 +18,7 @@ TENSOR, DATA = "--tensor-parallel-size", "--data-parallel-size"
 DECODE, PREFILL = "--decode-context-parallel-size", "--prefill-context-parallel-size"
 SHARDING = "tpu-inference 0.32.0 layers/common/sharding.py"
 NARROW_HEAD, WORD_BYTES = 64, 4
+CORES = {"v7x": 2}  # of a chip, each a device
 LATENT = ("mla", "dsa", "deepseek-v4")
 
 
@@ -79,6 +80,17 @@ def _named(line: Line) -> list[Any]:
 
 def _of_one_process(line: Line) -> int:
     return _tensor(line) * _other_copies(line) * (line.data if _one_process(line) else 1)
+
+
+def _whole_chips(line: Line) -> int:
+    """Devices that copies take where each has chips of its own; a chip of v7x is two devices."""
+    cores = CORES.get(line.architecture, 1)
+    each = math.ceil(_tensor(line) * _other_copies(line) / cores) * cores
+    return each * line.data
+
+
+def _at_hand(line: Line) -> int:
+    return line.devices or int(line.accelerator.spec.devices_per_node.value or 1)
 
 
 def _copies(line: Line) -> int:
@@ -243,6 +255,22 @@ RULES = (
         allowed=lambda line: (_of_one_process(line),),
         at=(EXTRA,),
         source=f"{SHARDING}: ShardingConfigManager",
+        platforms=TPU,
+    ),
+    Rule(
+        "T37",
+        "A copy in a process of its own has whole chips",
+        when=lambda line: (
+            line.data > 1
+            and not _one_process(line)
+            and not line.says("--data-parallel-size-local", "--data-parallel-rank")
+        ),
+        require=lambda line: _whole_chips(line) <= _at_hand(line),
+        message="each of {data} copies takes whole chips, and there are not so many",
+        remedy="Lower --data-parallel-size, or set --tensor-parallel-size to the cores of a chip.",
+        allowed=lambda line: (_at_hand(line) // (_whole_chips(line) // line.data),),
+        at=(DATA, TENSOR),
+        source="tpu-inference 0.32.0 worker/tpu_worker.py:290",
         platforms=TPU,
     ),
 )

@@ -36,6 +36,11 @@ def _context(line: Line) -> int:
     return _value(line, DECODE, 1) * _value(line, PREFILL, 1)
 
 
+def _waits(line: Line) -> bool:
+    seconds = line.env[TIMEOUT].lstrip("0")
+    return len(seconds) > len(str(LEAST_TIMEOUT)) or int(seconds or 0) >= LEAST_TIMEOUT
+
+
 def _reset(line: Line) -> bool:
     foreign = any(line.inside(ATTENTION, key) not in (None, False) for key in FOREIGN)
     return foreign or any(line.given.get(flag) not in (None, False, 0) for flag in RESET)
@@ -135,7 +140,7 @@ RULES = (
         "D09",
         "A step on Ascend may take as long as its collectives",
         when=lambda line: line.env.get(TIMEOUT, "").isdecimal(),
-        require=lambda line: int(line.env[TIMEOUT]) >= LEAST_TIMEOUT,
+        require=_waits,
         message="VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS becomes 3000 on Ascend: less than 1836 is"
         " never waited",
         remedy="Leave it unset, or set it to 1836 or more.",
@@ -229,7 +234,7 @@ RULES = (
         "D15",
         "Requests are computed again where they are decoded",
         when=lambda line: _scheduler(line, "recompute_scheduler_enable") is True,
-        require=lambda line: line.inside(TRANSFER, "kv_role") in {"kv_consumer", "kv_producer"},
+        require=lambda line: line.inside(TRANSFER, "kv_role") in ("kv_consumer", "kv_producer"),
         message="recompute_scheduler_enable is refused outside a decode side",
         remedy='Set "kv_role" to kv_consumer, or leave it out.',
         at=(EXTRA, TRANSFER),
@@ -240,7 +245,7 @@ RULES = (
         "D16",
         "Copies are balanced where prompts and answers are made together",
         when=lambda line: _scheduler(line, "enable_balance_scheduling") is True,
-        require=lambda line: line.inside(TRANSFER, "kv_role") in {None, "kv_both"},
+        require=lambda line: line.inside(TRANSFER, "kv_role") in (None, "kv_both"),
         message="enable_balance_scheduling is refused where prefill and decode are apart",
         remedy="Leave it out of --additional-config.",
         at=(EXTRA, TRANSFER),

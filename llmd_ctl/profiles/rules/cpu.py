@@ -195,7 +195,7 @@ RULES = (
         "C17",
         "Adapters on processors run without a compiler",
         when=lambda line: line.on_by("--enable-lora"),
-        require=lambda line: line.inside("--compilation-config", "mode") in {None, 0, "NONE"},
+        require=lambda line: line.inside("--compilation-config", "mode") in (None, 0, "NONE"),
         message="compilation is turned off on processors with --enable-lora",
         remedy='Leave "mode" out of --compilation-config.',
         at=("--compilation-config",),

@@ -249,7 +249,7 @@ RULES = (
     Rule(
         "G27",
         "NIXL on Gaudi is told whose memory it is",
-        when=lambda line: line.inside(TRANSFER, "kv_buffer_device") in {"cpu", "hpu"},
+        when=lambda line: line.inside(TRANSFER, "kv_buffer_device") in ("cpu", "hpu"),
         require=lambda line: (
             line.switched(DIRECT) == (line.inside(TRANSFER, "kv_buffer_device") == "hpu")
         ),

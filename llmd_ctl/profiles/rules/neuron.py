@@ -56,7 +56,7 @@ def _shared(line: Line) -> bool:
 
 
 def _may_share(line: Line) -> bool:
-    return line.data > 1 and line.inside(TRANSFER, "kv_role") in {"kv_consumer", "kv_both"}
+    return line.data > 1 and line.inside(TRANSFER, "kv_role") in ("kv_consumer", "kv_both")
 
 
 def _context(line: Line) -> int:

@@ -3,6 +3,8 @@
 The cases are `cases.yaml`, and `ports.yaml` those of one vendor's port.
 """
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +57,33 @@ def test_ids_are_unique_and_every_rule_cites_its_source() -> None:
         assert rule.title[0].isupper(), rule.id
         assert not rule.title.endswith("."), rule.id
         assert rule.remedy.endswith("."), rule.id
+
+
+ODD: tuple[Any, ...] = (None, True, 0, -1, 10**30, 0.5, "", "x", [], [[]], {}, {"x": {}})
+
+
+def bent(value: Any) -> Iterator[Any]:
+    """The same JSON, with each of its values replaced by what nobody expects there."""
+    yield from ODD
+    if isinstance(value, dict):
+        for key in value:
+            yield from ({**value, key: other} for other in bent(value[key]))
+
+
+def odd_lines(case: dict[str, Any]) -> Iterator[list[Any]]:
+    words = case["breaks"]
+    for at, word in enumerate(words):
+        if isinstance(word, int):
+            yield from ([*words[:at], other, *words[at + 1 :]] for other in (0, -1, 10**30))
+        elif str(word).startswith("{"):
+            for other in bent(json.loads(word)):
+                yield [*words[:at], json.dumps(other), *words[at + 1 :]]
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_no_rule_falls_over_values_that_nobody_expects(case: dict[str, Any]) -> None:
+    for words in odd_lines(case):
+        judged(case["accelerator"], case["model"], words, devices=case.get("devices"))
+    for odd in ("", "x", "-1", "9" * 5000):
+        env = dict.fromkeys(case.get("env", {}), odd)
+        judged(case["accelerator"], case["model"], case["breaks"], env=env)

@@ -143,7 +143,7 @@ RULES = (
     Rule(
         "R10",
         "Nothing is drafted on ATOM",
-        when=lambda line: line.drafts,
+        when=lambda line: bool(line.drafts),
         require=lambda _line: False,
         message="drafted tokens are refused on ATOM",
         remedy="Leave out what drafts them.",

@@ -139,7 +139,7 @@ RULES = (
     Rule(
         "T17",
         "A recurrent model on TPUs keeps prefixes or drafts",
-        when=lambda line: _recurrent(line) and line.drafts,
+        when=lambda line: _recurrent(line) and bool(line.drafts),
         require=lambda _line: False,
         message="prefix caching is turned off: with states it does not go with drafted tokens",
         remedy="Say --no-enable-prefix-caching, or draft nothing.",

@@ -1,6 +1,6 @@
 """Every rule: a line that breaks it, and one that does not.
 
-The cases are `cases.yaml`, and `ports.yaml` those of one vendor's port.
+The cases are `cases.yaml`, and `cases_ports.yaml` those of one vendor's port.
 """
 
 import json
@@ -16,8 +16,8 @@ from tests.unit.profiles.rules.lines import judged
 
 CASES: list[dict[str, Any]] = [
     case
-    for name in ("cases.yaml", "ports.yaml")
-    for case in yaml.safe_load(Path(__file__).with_name(name).read_text())
+    for file in sorted(Path(__file__).parent.glob("cases*.yaml"))
+    for case in yaml.safe_load(file.read_text())
 ]
 
 

@@ -130,7 +130,7 @@ RULES = (
     Rule(
         "T25",
         "Several machines of TPUs are joined by Ray",
-        when=lambda line: needed(line) > int(line.accelerator.spec.devices_per_node.value or 1),
+        when=lambda line: line.devices is None and needed(line) > _at_hand(line),
         require=lambda line: line.env.get("TPU_MULTIHOST_BACKEND") == "ray",
         message="the line takes more devices than a machine of {accelerator.name} has",
         remedy="Set TPU_MULTIHOST_BACKEND=ray, or lower --tensor-parallel-size.",

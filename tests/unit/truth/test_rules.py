@@ -28,6 +28,12 @@ def accelerator_of(entry: dict[str, Any]) -> str:
     return STANDS_FOR.get(name, name)
 
 
+def devices_of(entry: dict[str, Any]) -> int:
+    """Return how many devices it has as profiles count them; the set counts chips of a TPU."""
+    each = 2 if entry["accelerator"] == "google-tpu-v7x" else 1
+    return int(entry["devices"]) * each
+
+
 def _entries() -> list[dict[str, Any]]:
     found = [
         entry
@@ -57,5 +63,6 @@ def test_what_an_engine_takes_no_rule_refuses(entry: dict[str, Any]) -> None:
     found = judged(
         accelerator_of(entry), model, entry["argv"],
         engine=entry["engine"], version=entry["version"], env=entry.get("env"),
+        devices=devices_of(entry),
     )  # fmt: skip
     assert (found.errors, found.warnings) == ([], []), entry["because"]

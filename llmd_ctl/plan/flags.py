@@ -14,9 +14,10 @@ from functools import cached_property
 
 from llmd_ctl.errors import closest
 from llmd_ctl.plan import flag_hint
+from llmd_ctl.plan.abbreviation import completed
 from llmd_ctl.plan.records import Scalar
 from llmd_ctl.plan.report import Path, Report
-from llmd_ctl.profiles.engine import Engine, Flag, FlagType
+from llmd_ctl.profiles.engine import Engine, Flag, FlagType, flag_name
 from llmd_ctl.profiles.flag_value import (
     WORDS,
     Fault,
@@ -100,6 +101,10 @@ class FlagReader:
         name, equals, attached = self._parts(word)
         flag, off = self._flag(name)
         if flag is None:
+            flag, off = completed(self.engine, name)
+            if flag is not None:
+                self._tell_short(name, flag, here)
+        if flag is None:
             self._unknown(word, words[at - 1] if at else None, here)
             # The value of a flag that is not known is not to be complained about as well.
             return (2 if _is_value(words, at + 1) and not equals else 1), None
@@ -151,6 +156,12 @@ class FlagReader:
             flag = spelt[positive]
             return (flag, True) if self.engine.spec.flags[flag].negatable else (None, False)
         return None, False
+
+    def _tell_short(self, name: str, flag: str, path: Path) -> None:
+        """Warn of a flag that is not written out."""
+        message = f"V04: {name} stands for {flag} only while no other flag begins so"
+        hint = f"Write {flag}, which every version reads alike."
+        self.report.add("LC3041", message, path, found=name, hint=hint, severity="warning")
 
     def _values(self, known: Flag, words: Sequence[str], start: int) -> Iterator[str]:
         if known.type == "bool" and known.nargs is None:
@@ -213,6 +224,12 @@ class FlagReader:
         self.report.add("LC2026", f"{word} is the value of no flag", path, found=word, hint=hint)
 
     def _not_there(self, what: str, name: str, known: Mapping[str, str], path: Path) -> None:
+        flag = flag_name(name) if what == "argument" else name.replace("_", "-")
+        gone = self.engine.spec.removed.get(flag)
+        if gone is not None:
+            message = f"{self.title} has no {what} {name} any more"
+            self.report.add("LC2020", message, path, key=what == "argument", found=name, hint=gone)
+            return
         allowed = self._near(name, known)
         hint = flag_hint.for_unknown(self.engine, closest(name, allowed), raw=what == "flag")
         message = f"{self.title} has no {what} {name}"

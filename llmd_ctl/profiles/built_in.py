@@ -22,7 +22,8 @@ from llmd_ctl.spec.source import SourceText
 BUILT_IN = "llmd-ctl"
 FOLDERS = "nvidia amd tpu gaudi intel cpu rebellions ascend aws engines models".split()
 FAMILY = "AcceleratorFamily"
-BESIDE = (".flags", ".attention")  # tables of an engine that lie beside its profile
+# Tables of an engine that lie beside its profile.
+BESIDE = (".flags", ".attention", ".inside", ".variables", ".removed")
 
 Key = tuple[str, str]  # kind, and the name; an engine's name is NAME@VERSION
 

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from llmd_ctl.profiles import number
 from llmd_ctl.profiles.accelerator import EnvironmentSetting, Scalar
+from llmd_ctl.profiles.inside import Inside, Variable
 from llmd_ctl.profiles.kernel import Kernel
 
 ROLES = (
@@ -63,6 +64,9 @@ class EngineSpec:
     command: tuple[str, ...]  # what follows, before the settings; see `plan.command`
     overhead: EngineOverhead
     flags: Mapping[str, Flag] = field(default_factory=dict)
+    inside: Mapping[str, Inside] = field(default_factory=dict)  # flag to what its value may hold
+    removed: Mapping[str, str] = field(default_factory=dict)  # flag that is gone to what to do
+    variables: Mapping[str, Variable] = field(default_factory=dict)  # of the environment: read
     attention: Mapping[str, tuple[Kernel, ...]] = field(default_factory=dict)  # by backend
     roles: Mapping[Role, str] = field(default_factory=dict)  # what a plan decides, to its flag
     defaults: Mapping[str, Scalar] = field(default_factory=dict)  # of flags a plan reads
@@ -80,6 +84,7 @@ class EngineSpec:
     apis: tuple[str, ...] = ()  # all that it speaks, in the words of a fleet; none said: not known
     stands_for: str | None = None  # simulated: the engine whose place on an accelerator it takes
     weights: Literal["huggingface", "gguf"] = "huggingface"
+    completes: bool = False  # a flag's beginning stands for it while no other begins so
     context_times_sequences: bool = False  # the context role holds maxModelLen times maxSequences
 
 
@@ -114,3 +119,10 @@ def argument_name(flag: str) -> str:
     """Return the name of a flag in `engineArgs`: --max-num-seqs is maxNumSeqs."""
     first, *rest = flag.lstrip("-").split("-")
     return first + "".join(word.capitalize() for word in rest)
+
+
+def flag_name(argument: str) -> str:
+    """Return the flag of a name in `engineArgs`: maxNumSeqs is --max-num-seqs."""
+    return "--" + "".join(
+        f"-{letter.lower()}" if letter.isupper() else letter for letter in argument
+    )

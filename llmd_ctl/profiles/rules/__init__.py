@@ -9,42 +9,42 @@ from __future__ import annotations
 from functools import cache
 
 from llmd_ctl.profiles.rules import (
+    adapters,
     amd,
     ascend,
     attention,
+    balancing,
     cpu,
+    drafts,
+    environment,
+    experts,
     features,
     gaudi,
     gaudi_buckets,
+    hisparse,
+    hybrid,
     intel,
+    multimodal,
     neuron,
+    nixl,
     parallel,
     quantization,
     rebellions,
     scheduling,
+    serving,
     tpu,
     tpu_sharding,
+    transfer,
+    values,
 )
 from llmd_ctl.profiles.rules.line import Line, Platform, given_of
 from llmd_ctl.profiles.rules.rule import Finding, Rule
 
 TABLES = (
-    attention,
-    parallel,
-    scheduling,
-    quantization,
-    features,
-    cpu,
-    tpu,
-    tpu_sharding,
-    gaudi,
-    gaudi_buckets,
-    amd,
-    intel,
-    ascend,
-    rebellions,
-    neuron,
-)
+    values, environment, attention, parallel, experts, balancing, scheduling, hybrid, quantization,
+    features, drafts, adapters, multimodal, serving, transfer, nixl, hisparse, cpu, tpu,
+    tpu_sharding, gaudi, gaudi_buckets, amd, intel, ascend, rebellions, neuron,
+)  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(rule for table in TABLES for rule in table.RULES)
 
 

@@ -7,6 +7,13 @@ no backend is named the engine takes the first of its order that can do all that
 from __future__ import annotations
 
 from llmd_ctl.profiles.kernel import Kernel
+from llmd_ctl.profiles.rules.backends import (
+    V4_REFUSES,
+    elsewhere,
+    hindrances,
+    packed,
+    passed_over,
+)
 from llmd_ctl.profiles.rules.line import Line, Platform
 from llmd_ctl.profiles.rules.rule import Rule
 
@@ -27,12 +34,17 @@ def _known(line: Line) -> bool:
     return line.kernel is not None
 
 
+def _counts(line: Line) -> bool:
+    """Whether a backend is named that the engine has here, and uses."""
+    return _known(line) and not passed_over(line)
+
+
 def _of_others(line: Line) -> bool:
     return line.backend in line.engine.spec.attention
 
 
 def _serves(kernel: Kernel, line: Line) -> bool:
-    return not kernel.models or line.model.traits.kind in kernel.models
+    return not kernel.models or line.kind in kernel.models
 
 
 def _takes_kv(kernel: Kernel, line: Line) -> bool:
@@ -60,6 +72,8 @@ def _takes_all(name: str, kernel: Kernel, line: Line) -> bool:
         and line.dtype in kernel.dtypes
         and (line.block_size is None or kernel.takes_block(line.block_size))
         and (not line.images_see_whole or _sees_whole(kernel, line, name))
+        and not hindrances(name, line)
+        and not elsewhere(name, line)
     )
 
 
@@ -94,7 +108,7 @@ RULES = (
     Rule(
         "V19",
         "The attention backend runs on the accelerator",
-        when=lambda line: _named(line) and _of_others(line),
+        when=lambda line: _named(line) and _of_others(line) and not passed_over(line),
         require=_known,
         message="{backend} does not run on {accelerator.name} ({architecture})",
         remedy="Name a backend that runs there, or leave it to the engine.",
@@ -106,10 +120,9 @@ RULES = (
     Rule(
         "V20",
         "The attention backend serves the kind of model",
-        when=_known,
+        when=_counts,
         require=lambda line: line.kernel is None or _serves(line.kernel, line),
-        message="{backend} does not serve a model of this kind ({model.traits.kind})"
-        " on {accelerator.name}",
+        message="{backend} does not serve a model of this kind ({kind}) on {accelerator.name}",
         remedy="Name a backend for it, or leave it to the engine.",
         allowed=usable,
         at=NAMED,
@@ -119,7 +132,7 @@ RULES = (
     Rule(
         "V06",
         "The attention backend reads the type of the KV cache",
-        when=_known,
+        when=_counts,
         require=lambda line: line.kernel is None or _takes_kv(line.kernel, line),
         message="{backend} has no KV cache of type {kv_dtype} on {accelerator.name}",
         remedy="Change --kv-cache-dtype, or the backend.",
@@ -131,7 +144,7 @@ RULES = (
     Rule(
         "V07",
         "The block size fits the attention backend",
-        when=lambda line: line.block_size is not None and _known(line),
+        when=lambda line: line.block_size is not None and _counts(line),
         require=lambda line: line.kernel is None or line.kernel.takes_block(line.block_size or 1),
         message="{backend} cannot cut blocks of {block_size} tokens into its own",
         remedy="Take a multiple of its block size.",
@@ -145,7 +158,7 @@ RULES = (
     Rule(
         "V21",
         "The attention backend has the model's head size",
-        when=_known,
+        when=_counts,
         require=lambda line: line.kernel is None or _takes_heads(line.kernel, line),
         message="{backend} has no heads of {model.traits.head_sizes} elements, which the model has",
         remedy="Name another backend, or leave it to the engine.",
@@ -157,9 +170,9 @@ RULES = (
     Rule(
         "V22",
         "The attention backend computes in the model's type",
-        when=_known,
+        when=_counts,
         require=lambda line: line.kernel is None or line.dtype in line.kernel.dtypes,
-        message="{backend} does not compute in {dtype}",
+        message="{backend} does not compute in (dtype,)",
         remedy="Change --dtype, or the backend.",
         allowed=lambda line: line.kernel.dtypes if line.kernel else (),
         at=("--dtype", *NAMED),
@@ -169,7 +182,7 @@ RULES = (
     Rule(
         "V23",
         "The attention backend lets tokens of an image see each other",
-        when=lambda line: _known(line) and line.images_see_whole,
+        when=lambda line: _counts(line) and line.images_see_whole,
         require=lambda line: line.kernel is None or _sees_whole(line.kernel, line, line.backend),
         message="{backend} cannot let the tokens of an image attend both ways, as this model does",
         remedy="Name another backend, or leave it to the engine.",
@@ -200,5 +213,55 @@ RULES = (
         at=NAMED,
         source="vLLM 0.32.0 platforms/rocm.py",
         platforms=CHOOSES,
+    ),
+    Rule(
+        "V154",
+        "The attention backend can do what the rest of the line asks",
+        when=_counts,
+        require=lambda line: not hindrances(str(line.backend), line),
+        message="{backend} cannot {what}",
+        remedy="Name another backend, or leave it to the engine.",
+        allowed=usable,
+        words=lambda line: {"what": ", nor ".join(hindrances(str(line.backend), line))},
+        at=NAMED,
+        source="vLLM 0.32.0 v1/attention/backend.py:299; flash_attn.py:458; flashinfer.py:541",
+        platforms=CHOOSES,
+    ),
+    Rule(
+        "V155",
+        "No one backend is named where layers need two",
+        when=lambda line: packed(line) and _named(line),
+        require=lambda _line: False,
+        message="a KV cache of {kv_dtype} keeps the first and last layers in the model's"
+        " own type, and"
+        " no backend serves both",
+        remedy="Leave the backend to the engine, which takes one for each.",
+        at=NAMED,
+        source="vLLM 0.32.0 engine/arg_utils.py:2299; platforms/cuda.py:428",
+        platforms=("cuda", "xpu"),
+    ),
+    Rule(
+        "V156",
+        "A model that chooses its own attention is not told which",
+        when=_named,
+        require=lambda line: not passed_over(line),
+        message="this model chooses its attention by itself, and passes over {backend}",
+        remedy="Leave it out.",
+        at=NAMED,
+        severity="warning",
+        source="vLLM 0.32.0 models/deepseek_v4/nvidia/model.py:1013; models/mimo_v2.py:304",
+        platforms=CHOOSES,
+    ),
+    Rule(
+        "V157",
+        "DeepSeek V4 has sparse attention of its own",
+        when=lambda line: line.model.traits.kind == "deepseek-v4",
+        require=lambda line: line.backend not in V4_REFUSES,
+        message="{backend} is for other models: DeepSeek V4 refuses it",
+        remedy="Leave it out.",
+        allowed=usable,
+        at=NAMED,
+        source="vLLM 0.32.0 models/deepseek_v4/nvidia/model.py:1023",
+        platforms=("cuda",),
     ),
 )

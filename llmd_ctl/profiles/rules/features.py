@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llmd_ctl.profiles.rules.drafts import OLD_MTP, WITH_MODEL
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.rule import Rule
 
@@ -29,15 +30,28 @@ RULES = (
     Rule(
         "V42",
         "Drafted tokens come of a model or of a method",
-        when=lambda line: line.inside(DRAFT, "num_speculative_tokens") is not None,
+        when=lambda line: (
+            line.draft.get("num_speculative_tokens") is not None
+            and line.draft.get("method") not in WITH_MODEL
+        ),
         require=lambda line: (
-            bool(line.inside(DRAFT, "model")) or line.inside(DRAFT, "method") in MODELLESS
+            bool(line.draft.get("model")) or line.draft.get("method") in (*MODELLESS, *OLD_MTP)
         ),
         message="a number of drafted tokens is set, and nothing that drafts them",
         remedy='Add "model", or a "method" that needs none.',
         allowed=lambda _line: MODELLESS,
         at=(DRAFT,),
         source="vLLM 0.32.0 config/speculative.py:1188",
+    ),
+    Rule(
+        "V139",
+        "A fused prefill of KDA layers is AMD's",
+        when=lambda line: line["--kda-prefill-backend"] == "fused",
+        require=lambda line: line.platform == "rocm",
+        message="--kda-prefill-backend fused is for AMD alone",
+        remedy="Leave it out.",
+        at=("--kda-prefill-backend",),
+        source="vLLM 0.32.0 engine/arg_utils.py:2830",
     ),
     Rule(
         "V43",
@@ -53,7 +67,7 @@ RULES = (
         "V44",
         "Numbers about drafts come with drafts",
         when=lambda line: line["--per-request-spec-decode-metrics"] not in (None, "none"),
-        require=lambda line: line.says(DRAFT),
+        require=lambda line: bool(line.draft),
         message="--per-request-spec-decode-metrics counts drafted tokens, and none are drafted",
         remedy="Leave it out, or add --speculative-config.",
         at=("--per-request-spec-decode-metrics",),
@@ -63,7 +77,7 @@ RULES = (
         "V45",
         "Whitespace is left out by a grammar that can",
         when=lambda line: line.inside(OUTPUT, "disable_any_whitespace") is True,
-        require=lambda line: _backend(line) in {"xgrammar", "guidance"},
+        require=lambda line: _backend(line) in ("xgrammar", "guidance"),
         message="disable_any_whitespace needs a grammar that can leave it out",
         remedy='Set "backend" to one of them.',
         allowed=lambda _line: ("xgrammar", "guidance"),

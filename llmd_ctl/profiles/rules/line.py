@@ -25,6 +25,9 @@ PLATFORMS: Mapping[str, Platform] = {
     "ascend": "npu", "rebellions": "rbln", "aws": "neuron", "intel": "xpu",
 }  # fmt: skip
 ON = frozenset({"1", "true", "t", "yes", "y", "on"})  # what is read as yes in a variable
+DRAFT_FLAGS = {
+    "--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens",
+}  # fmt: skip
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32"}
 
 
@@ -101,6 +104,40 @@ class Line:
         said = self.given.get("--spec-method") or self.inside("--speculative-config", "method")
         return None if said is None else str(said)
 
+    @cached_property
+    def draft(self) -> Mapping[str, Any]:
+        """How tokens are drafted: --speculative-config, with what single flags say of it."""
+        config = self.given.get("--speculative-config")
+        made = dict(config) if isinstance(config, Mapping) else {}
+        for flag, key in DRAFT_FLAGS.items():
+            if flag in self.given:
+                made.setdefault(key, self.given[flag])
+        return made
+
+    @cached_property
+    def connectors(self) -> tuple[str, ...]:
+        """The KV connectors in use, those inside a MultiConnector too."""
+        config = self.transfer
+        own = config.get("kv_connector")
+        extra = config.get("kv_connector_extra_config")
+        inner = extra.get("connectors") if isinstance(extra, Mapping) else None
+        inside = inner if own == "MultiConnector" and isinstance(inner, list) else []
+        names = [each.get("kv_connector") for each in inside if isinstance(each, Mapping)]
+        return tuple(name for name in (own, *names) if isinstance(name, str))
+
+    @cached_property
+    def transfer(self) -> Mapping[str, Any]:
+        """--kv-transfer-config as the engine has it: --kv-offloading-size overrules it."""
+        config = self.given.get("--kv-transfer-config")
+        made = dict(config) if isinstance(config, Mapping) else {}
+        if self.given.get("--kv-offloading-size") is not None:
+            simple = self.env.get("VLLM_USE_SIMPLE_KV_OFFLOAD", "0") not in ("", "0")
+            native = "SimpleCPUOffloadConnector" if simple else "OffloadingConnector"
+            lmcache = self["--kv-offloading-backend"] == "lmcache"
+            made["kv_connector"] = "LMCacheMPConnector" if lmcache else native
+            made["kv_role"] = "kv_both"
+        return made
+
     def role(self, role: str) -> Any:
         """The effective value of what a plan calls by this name (`EngineSpec.roles`)."""
         flag = self.engine.spec.roles.get(role)
@@ -147,6 +184,19 @@ class Line:
         return DTYPES.get(said, self.model.dtype)
 
     @property
+    def kind(self) -> str:
+        """The class of the model; a latent can be turned into plain keys and values."""
+        own = self.model.traits.kind
+        off = self.env.get("VLLM_MLA_DISABLE", "0") not in ("", "0")
+        return "dense" if off and own == "mla" else own
+
+    @property
+    def latent(self) -> bool:
+        """Whether attention keeps one latent for all heads."""
+        held = any(group.what == "latent" for group in self.model.cache)
+        return self.kind == "mla" or (held and self.kind == "hybrid")
+
+    @property
     def images_see_whole(self) -> bool:
         """Whether tokens of an image attend both ways; not where no images are taken in."""
         return self.model.traits.images_see_whole and not self.on_by("--language-model-only")
@@ -186,7 +236,7 @@ class Line:
     @cached_property
     def choices(self) -> tuple[tuple[str, Kernel], ...]:
         """The backends that the engine tries for this class of model, where that is known."""
-        known = self.on.attention.get(self.model.traits.kind)
+        known = self.on.attention.get("mla" if self.latent else self.kind)
         names = known.order if known is not None else ()
         found = ((name, self.engine.kernel(name, self.architecture)) for name in names)
         return tuple((name, kernel) for name, kernel in found if kernel is not None)

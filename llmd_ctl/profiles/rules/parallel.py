@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.rule import Rule
+from llmd_ctl.profiles.rules.scheduling import number
 
 TENSOR = "--tensor-parallel-size"
 CONTEXT = "--decode-context-parallel-size"
@@ -33,13 +34,12 @@ def _context(line: Line) -> int:
 
 
 def _latent(line: Line) -> bool:
-    return line.model.traits.kind in {"mla", "dsa", "deepseek-v4"}
+    return line.model.traits.kind in ("mla", "dsa", "deepseek-v4")
 
 
 def _most_context(line: Line) -> int:
-    """Copies of each KV head: a latent is one head that every device has."""
-    heads = 1 if _latent(line) else max(line.model.kv_heads, default=1)
-    return max(1, line.tensor // heads)
+    """Copies of each KV head."""
+    return max(1, line.tensor // max(line.model.kv_heads, default=1))
 
 
 def _external(line: Line) -> bool:
@@ -85,7 +85,7 @@ RULES = (
         "V28",
         "Balancing of experts runs on this kind of accelerator",
         when=lambda line: line.on_by("--enable-eplb"),
-        require=lambda line: line.platform in {"cuda", "rocm", "xpu"},
+        require=lambda line: line.platform in ("cuda", "rocm", "xpu"),
         message="experts are not balanced on {accelerator.name}",
         remedy="Leave out --enable-eplb.",
         at=("--enable-eplb",),
@@ -140,7 +140,9 @@ RULES = (
     Rule(
         "V30",
         "Context parallelism divides tensor parallelism",
-        when=lambda line: _context(line) > 1,
+        when=lambda line: (
+            _context(line) > 1 and number(line, "--prefill-context-parallel-size", 1) == 1
+        ),
         require=lambda line: line.tensor % _context(line) == 0,
         message="tensor parallelism {tensor} is not divisible by"
         " context parallelism {--decode-context-parallel-size}",
@@ -152,7 +154,7 @@ RULES = (
     Rule(
         "V31",
         "Context parallelism splits what devices hold copies of",
-        when=lambda line: _context(line) > 1,
+        when=lambda line: _context(line) > 1 and not _latent(line),
         require=lambda line: _context(line) <= _most_context(line),
         message="each KV head lies on too few devices to split its context over"
         " {--decode-context-parallel-size}",

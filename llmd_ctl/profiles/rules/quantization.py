@@ -48,6 +48,14 @@ HPU = frozenset(
 )
 NPU = frozenset("ascend compressed-tensors fp8 deepseek_v4_fp8 modelopt_mxfp8 mxfp8".split())
 BY_PLATFORM = {"rocm": ROCM, "xpu": XPU, "tpu": TPU, "hpu": HPU, "npu": NPU}
+# What a method computes in, where that is less than bf16 and fp16; vLLM 0.32.0
+# model_executor/layers/quantization/*.py: get_supported_act_dtypes.
+COMPUTES = {
+    **dict.fromkeys(METHODS, ("bf16", "fp16")),
+    **dict.fromkeys(("mxfp4", "gpt_oss_mxfp4", "modelopt_mxfp8", "fp_quant"), ("bf16",)),
+    **dict.fromkeys(("compressed-tensors", "torchao"), ("bf16", "fp16", "fp32")),
+}
+NO_FP16 = ("gemma2", "gemma3", "gemma3_text", "glm4")
 
 
 def method(line: Line) -> str:
@@ -131,13 +139,50 @@ RULES = (
         "An e5m2 cache does not go with an fp8 checkpoint",
         when=lambda line: line.kv_dtype == "fp8_e5m2",
         require=lambda line: (
-            line.model.traits.quantization not in {"fp8", "compressed-tensors"}
+            line.model.traits.quantization not in ("fp8", "compressed-tensors")
             or line.model.weight_dtype != "fp8"
         ),
         message="a KV cache of fp8_e5m2 is refused of a checkpoint in fp8",
         remedy="Take fp8 or fp8_e4m3.",
         at=("--kv-cache-dtype",),
         source="vLLM 0.32.0 model_executor/layers/attention/attention.py",
+    ),
+    Rule(
+        "V136",
+        "The method of quantisation computes in the type that is asked for",
+        when=lambda line: method(line) in METHODS and line.says("--dtype"),
+        require=lambda line: line.dtype in COMPUTES[method(line)],
+        message="weights of this quantisation ({what}) are not computed in (dtype,)",
+        remedy="Leave --dtype out, or take one that they are.",
+        allowed=lambda line: COMPUTES[method(line)],
+        words=lambda line: {"what": method(line)},
+        at=("--dtype",),
+        source="vLLM 0.32.0 config/vllm.py:907",
+        platforms=("cuda", "rocm", "xpu", "cpu"),
+    ),
+    Rule(
+        "V137",
+        "Models that float16 cannot hold are not computed in it",
+        when=lambda line: line.dtype == "fp16",
+        require=lambda line: line.model.family not in NO_FP16,
+        message="a model of {model.family} gives wrong numbers in float16, and the engine"
+        " refuses it",
+        remedy="Take bfloat16, or leave --dtype out.",
+        allowed=lambda _line: ("bfloat16", "float32"),
+        at=("--dtype",),
+        source="vLLM 0.32.0 config/model.py:2380",
+        platforms=("cuda", "rocm", "xpu", "cpu"),
+    ),
+    Rule(
+        "V138",
+        "A latent is not kept in plain nvfp4",
+        when=lambda line: line.kv_dtype in ("nvfp4", "nvfp4_4over6"),
+        require=lambda line: line.model.traits.kind not in ("mla", "dsa", "deepseek-v4"),
+        message="a KV cache of {kv_dtype} is not for models that keep a latent",
+        remedy="Take fp8, or nvfp4_ds_mla of sparse attention.",
+        allowed=lambda _line: ("auto", "fp8", "nvfp4_ds_mla"),
+        at=("--kv-cache-dtype",),
+        source="vLLM 0.32.0 config/vllm.py:3286",
     ),
     Rule(
         "V54",

@@ -27,10 +27,16 @@ def nothing(_line: Line) -> Sequence[object]:
     return ()
 
 
+def no_words(_line: Line) -> Mapping[str, object]:
+    """Nothing beside what a line knows."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Rule:
     """A rule. `message` and `remedy` name what a `Line` knows in braces: {backend}, {model.dtype}.
 
+    So may `at`. `words` are what they name beside that.
     `severity`: an error is refused by the engine, or gives wrong answers; a warning is taken and
     then ignored, reset or slow. `at` are flags, or variables of the environment, in whose place the
     finding is shown: the first that the line has. `allowed` are values that would be right.
@@ -45,6 +51,7 @@ class Rule:
     when: Test = always
     at: tuple[str, ...] = ()
     allowed: Callable[[Line], Sequence[object]] = nothing
+    words: Callable[[Line], Mapping[str, object]] = no_words
     severity: Severity = "error"
     engine: str = "vllm"
     platforms: tuple[Platform, ...] = ()  # none: all of the engine's
@@ -66,8 +73,9 @@ class Rule:
         """Return what is wrong with a line; None: nothing is, or the rule does not speak of it."""
         if not self.when(line) or self.require(line):
             return None
-        words = _Words(line)
-        at = next((name for name in self.at if line.says(name) or name in line.env), None)
+        words = _Words(line, self.words(line))
+        places = [name.format_map(words) for name in self.at]
+        at = next((name for name in places if line.says(name) or name in line.env), None)
         return Finding(
             rule=self,
             message=self.message.format_map(words),
@@ -99,10 +107,13 @@ def _written(value: Any) -> str:
 class _Words(Mapping[str, Any]):
     """What a line knows, by name, for `str.format_map`."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, own: Mapping[str, object]) -> None:
         self._line = line
+        self._own = own
 
     def __getitem__(self, name: str) -> Any:
+        if name in self._own:
+            return self._own[name]
         if name.startswith("--"):
             return self._line[name]
         return getattr(self._line, name)

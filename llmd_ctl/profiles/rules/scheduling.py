@@ -22,11 +22,46 @@ def length(line: Line) -> int:
     return said if said > 0 else line.model.max_positions
 
 
+def _most_tokens(line: Line) -> int:
+    return number(line, SEQUENCES, 256) * length(line)
+
+
 RULES = (
+    Rule(
+        "V134",
+        "A step is no larger than all sequences",
+        when=lambda line: line.says(TOKENS) and line.says(SEQUENCES),
+        require=lambda line: number(line, TOKENS, 2048) <= _most_tokens(line),
+        message="a step of {--max-num-batched-tokens} tokens is more than {--max-num-seqs}"
+        " sequences"
+        " ever hold",
+        remedy="Lower --max-num-batched-tokens to --max-num-seqs times --max-model-len.",
+        allowed=lambda line: (f"at most {_most_tokens(line)}",),
+        at=(TOKENS, SEQUENCES),
+        severity="warning",
+        source="vLLM 0.32.0 config/scheduler.py:344",
+    ),
+    Rule(
+        "V135",
+        "Sampling is shared by devices that there are",
+        when=lambda line: line.on_by("--enable-batch-sharded-sampling"),
+        require=lambda line: (
+            line.tensor > 1
+            and number(line, SEQUENCES, 256) >= line.tensor
+            and number(line, "--max-logprobs", 20) >= 0
+            and not line.on_by("--return-sampling-mask")
+            and line.draft.get("enable_adaptive_verification") is not True
+        ),
+        message="--enable-batch-sharded-sampling needs several devices and as many sequences, a"
+        " bound on --max-logprobs, and neither sampling masks nor adaptive verification",
+        remedy="Leave it out.",
+        at=("--enable-batch-sharded-sampling",),
+        source="vLLM 0.32.0 config/vllm.py:3030",
+    ),
     Rule(
         "V32",
         "A step holds a token of each sequence",
-        when=lambda line: line.says(TOKENS, SEQUENCES),
+        when=lambda line: line.says(SEQUENCES),  # unsaid, they are no more than the tokens
         require=lambda line: number(line, TOKENS, 2048) >= number(line, SEQUENCES, 256),
         message="a step of {--max-num-batched-tokens} tokens cannot hold a token of each of"
         " {--max-num-seqs} sequences",

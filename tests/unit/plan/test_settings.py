@@ -97,7 +97,7 @@ def test_a_wrong_argument_is_refused_at_its_value(argument: str, code: str) -> N
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ("--max-num-seq, '3'", "LC2020"),
+        ("--max-num-sequences, '3'", "LC2020"),
         ("-x", "LC2020"),
         ("--no-max-num-seqs", "LC2020"),
         ("--max-num-seqs", "LC2021"),
@@ -249,9 +249,9 @@ def test_where_multiples_are_as_good_a_multiple_is_taken(
         "engineArgs: {maxNumActiveSeqs: 4}",
         "extraArgs: [--quantization-config, '{}']",
         "extraArgs: [--no-enable-chunked-prefill, --max-model-len, '8192']",
-        """extraArgs: [--speculative-config, '{"method": "ngram"}']""",
-        "extraArgs: [--speculative-config.method, ngram]",
-        "extraArgs: [--speculative-config.method=ngram]",
+        """extraArgs: [--speculative-config, '{"method": "ngram", "num_speculative_tokens": 3}']""",
+        "extraArgs: [--speculative-config.method, suffix]",
+        "extraArgs: [--speculative-config.method=suffix]",
     ],
 )
 def test_a_flag_whose_effect_no_plan_counts_is_warned_of(words: str) -> None:

@@ -31,9 +31,11 @@ class Heard:
     """What a reader of flags complains about."""
 
     problems: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
 
-    def add(self, code: str, message: str, _path: object, **_more: object) -> None:
-        self.problems.append(f"{code}: {message}")
+    def add(self, code: str, message: str, _path: object, **more: object) -> None:
+        warns = more.get("severity") == "warning"
+        (self.told if warns else self.problems).append(message if warns else f"{code}: {message}")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Judged:
 
     unread: list[str]
     findings: list[Finding]
+    read: list[str] = field(default_factory=list)  # what the reader warned of
 
     @property
     def errors(self) -> list[str]:
@@ -51,10 +54,10 @@ class Judged:
     @property
     def warnings(self) -> list[str]:
         told = [found for found in self.findings if found.rule.severity == "warning"]
-        return [f"{found.rule.id}: {found.message}" for found in told]
+        return [*self.read, *(f"{found.rule.id}: {found.message}" for found in told)]
 
     def broke(self, rule: str) -> bool:
-        return any(found.rule.id == rule for found in self.findings)
+        return any(line.startswith(f"{rule}: ") for line in (*self.errors, *self.warnings))
 
 
 def judged(
@@ -87,7 +90,7 @@ def judged(
         given=given_of(settings, json_flags),
         env=env or {},
     )
-    return Judged(heard.problems, check(line))
+    return Judged(heard.problems, check(line), heard.told)
 
 
 @cache

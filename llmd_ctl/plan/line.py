@@ -11,6 +11,28 @@ from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.scene import Ready
 from llmd_ctl.profiles.rules import Finding, Line, check, given_of
 
+# Its kernel for latents has blocks of one size (vLLM 0.32.0 platforms/cpu.py:275).
+FIXED = ("aarch64", "mla")
+
+
+def choose_blocks(ready: Ready) -> None:
+    """Take the blocks of the attention that runs, where nobody says any.
+
+    An accelerator's setting is for plain attention; the engine itself would take what the backend
+    asks for.
+    """
+    settings = ready.settings
+    now = settings.whole("blockSize")
+    if settings.path_of("blockSize") is not None or now is None:
+        return
+    line = _line(ready, "")
+    named = line.kernel.blocks if line.kernel is not None else ()
+    known = ready.chosen.on.attention.get(ready.shape.traits.kind)
+    own = min(named, default=None) or (known.block_multiple if known is not None else None)
+    fixed = (ready.accelerator.spec.architecture, ready.shape.traits.kind) == FIXED
+    if own is not None and (now % own or fixed):
+        settings.decide("blockSize", own, "the attention of this kind of model")
+
 
 def judge(ready: Ready, model_name: str, report: Report) -> bool:
     """Report what the rules find; True: nothing is refused, or the variant insists on it.
@@ -28,7 +50,7 @@ def judge(ready: Ready, model_name: str, report: Report) -> bool:
             "LC3040" if refused else "LC3041",
             told,
             _place(finding, ready),
-            found=finding.found,
+            found=finding.found if _said(finding, ready) else None,
             allowed=finding.allowed,
             hint=finding.remedy,
             severity=finding.rule.severity,
@@ -49,6 +71,11 @@ def _line(ready: Ready, model_name: str) -> Line:
         given=given_of(ready.settings.said(), known),
         env={name: each.value for name, each in ready.chosen.on.env.items()},
     )
+
+
+def _said(finding: Finding, ready: Ready) -> bool:
+    """Whether a user wrote what it is about, and not a profile."""
+    return finding.at is not None and ready.settings.place(finding.at) is not None
 
 
 def _place(finding: Finding, ready: Ready) -> Path:

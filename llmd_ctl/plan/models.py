@@ -116,7 +116,7 @@ class ModelReader:
         if first is None or _numbers(version) >= _numbers(first):
             return True
         self._report.add(
-            "LC3029", f"{engine.name} {version} does not know {self._model.name}", path,
+            "LC3029", f"{engine.name} {version} does not know {self._model.uri}", path,
             found=version, allowed=(f"{first} or newer",),
         )  # fmt: skip
         return False

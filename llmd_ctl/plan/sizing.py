@@ -20,6 +20,8 @@ from llmd_ctl.profiles.accelerator import Accelerator
 from llmd_ctl.profiles.flag_value import MOST
 from llmd_ctl.profiles.shape import ModelShape
 
+GAUDI = "fp8_inc"  # no other accelerator has this type of KV
+
 
 @dataclass(frozen=True)
 class Sized:
@@ -146,9 +148,17 @@ class Sizing:
         if form is not None:
             return form
         message = f"the size of a KV cache of type {asked} is not built yet"
-        legal = tuple(name for name in memory.KV_FORMATS if memory.kv_format(self.shape, name))
+        legal = tuple(name for name in self._kv_words() if memory.kv_format(self.shape, name))
         self.report.add("LC3017", message, self._where("kvDtype"), found=asked, allowed=legal)
         return None
+
+    def _kv_words(self) -> tuple[str, ...]:
+        """What the engine calls types of KV here."""
+        engine = self.chosen.engine.spec
+        flag = engine.flags.get(engine.roles.get("kvDtype", ""))
+        words = self.chosen.on.kv_dtypes or (flag.choices if flag is not None else ())
+        known = [name for name in memory.KV_FORMATS if not words or name in words]
+        return tuple(name for name in known if name in self.chosen.on.kv_dtypes or name != GAUDI)
 
     def _stages(self) -> int | None:
         stages = self.settings.whole("pipeline") or 1

@@ -14,7 +14,7 @@ from llmd_ctl.plan import room
 from llmd_ctl.plan.apis import offered
 from llmd_ctl.plan.command import command_of, environment_of
 from llmd_ctl.plan.engines import DEFAULT, Chosen, choose, reference, simulated
-from llmd_ctl.plan.line import judge
+from llmd_ctl.plan.line import choose_blocks, judge
 from llmd_ctl.plan.measure import check_promises, measure
 from llmd_ctl.plan.models import ModelReader
 from llmd_ctl.plan.records import Capacity, EndpointTls, Parallel, PlannedVariant, Slo
@@ -48,6 +48,7 @@ class VariantPlanner:
         ready = self._ready(variant, path)
         if ready is None:
             return None
+        choose_blocks(ready)
         legal = ready.chosen.is_simulated or judge(ready, self.model.name, self.scene.report)
         ready.settings.check_unsafe()
         if not legal:

@@ -33,4 +33,4 @@ class Kernel(Cited):
 
     def takes_block(self, size: int) -> bool:
         """Whether blocks of that many tokens can be cut into its own."""
-        return not self.blocks or any(size % own == 0 for own in self.blocks)
+        return not self.blocks or any(own > 0 and size % own == 0 for own in self.blocks)

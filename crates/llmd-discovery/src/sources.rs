@@ -15,6 +15,8 @@ use std::path::Path;
 
 /// Longest file that is read; llm-d's own limit for `endpoints.yaml`.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Brackets in brackets that are read.
+const DEEPEST: usize = 128;
 /// The mark of byte order.
 const MARK: char = '\u{feff}';
 
@@ -52,7 +54,24 @@ pub fn text(read: Vec<u8>) -> Result<String, String> {
     if text.starts_with(MARK) {
         text.drain(..MARK.len_utf8());
     }
+    if is_deep(&text) {
+        return Err(format!("has brackets in brackets, more than {DEEPEST} deep"));
+    }
     Ok(text)
+}
+
+/// Whether brackets stand in brackets deeper than in any file of ours: the time that YAML takes for
+/// those grows with the square of their number. Which of them are part of a text does not matter.
+fn is_deep(text: &str) -> bool {
+    let mut depth = 0_usize;
+    text.bytes().any(|byte| {
+        match byte {
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > DEEPEST
+    })
 }
 
 fn read_small(path: &Path) -> Result<String, String> {
@@ -78,6 +97,16 @@ mod tests {
             File::create(&file).unwrap().set_len(bytes).unwrap();
             let read = read_file(&file);
             assert_eq!(read.is_ok_and(|read| read.len() as u64 == bytes), most, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_refused_before_it_is_parsed() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(text(nested(DEEPEST).into_bytes()).is_ok());
+        assert!(text("[]{}".repeat(500_000).into_bytes()).is_ok());
+        for deep in [nested(DEEPEST + 1), "{".repeat(1 << 20)] {
+            assert!(text(deep.into_bytes()).unwrap_err().contains("brackets in brackets"));
         }
     }
 }

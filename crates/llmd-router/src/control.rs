@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
@@ -36,6 +36,8 @@ use tokio::task::LocalSet;
 const QUIET: Duration = Duration::from_millis(200);
 /// How often the way out is looked at.
 const LOOK: Duration = Duration::from_millis(10);
+/// Connections that wait to be accepted: a burst of clients comes before a busy thread looks.
+const BACKLOG: u32 = 1024;
 /// For the last connections to end after everything was cut.
 const CUT_GRACE: Duration = Duration::from_secs(1);
 
@@ -173,9 +175,13 @@ fn assemble(file: &Path) -> Result<(Control, Sockets), StartError> {
 }
 
 fn listen(what: &str, address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
-    let listener = std::net::TcpListener::bind(address)
-        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
-    listener.map_err(|cause| system(&format!("{what} {address}"), cause))
+    let bind = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)?.into_std()
+    };
+    bind().map_err(|cause| system(&format!("{what} {address}"), cause))
 }
 
 impl Control {

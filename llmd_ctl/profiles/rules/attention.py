@@ -19,6 +19,7 @@ from llmd_ctl.profiles.rules.rule import Rule
 
 HOPPER_FA3_HEADS = 256  # vLLM 0.32.0 v1/attention/backends/fa_utils.py:145
 NAMED = ("--attention-backend", "--attention-config")
+ASKED = ("--kv-cache-dtype", "--block-size", "--dtype")
 SOURCE = "vLLM 0.32.0 v1/attention/backend.py: validate_configuration"
 
 
@@ -37,6 +38,11 @@ def _known(line: Line) -> bool:
 def _counts(line: Line) -> bool:
     """Whether a backend is named that the engine has here, and uses."""
     return _known(line) and not passed_over(line)
+
+
+def _fits_kind(line: Line) -> bool:
+    """Whether its other columns are worth asking: one that is for other models fails in most."""
+    return _counts(line) and line.kernel is not None and _serves(line.kernel, line)
 
 
 def _of_others(line: Line) -> bool:
@@ -82,6 +88,27 @@ def usable(line: Line) -> tuple[str, ...]:
     return tuple(name for name, kernel in line.choices if _takes_all(name, kernel, line))
 
 
+def unserved(line: Line) -> str:
+    """Why the accelerator's profile says that this kind is not served."""
+    known = line.on.attention.get(line.model.traits.kind)
+    return (known.unsupported or "") if known is not None else ""
+
+
+def _asked(line: Line) -> str:
+    """What a line asks of attention, in its own words."""
+    return " and ".join(f"{flag} {line.given[flag]}" for flag in ASKED if line.says(flag))
+
+
+def _takable(line: Line) -> list[str]:
+    """Types of KV, or sizes of blocks, that backends take which serve the model."""
+    kernels = [kernel for _, kernel in line.choices if _serves(kernel, line)]
+    if line.says("--kv-cache-dtype"):
+        return sorted({name for kernel in kernels for name in kernel.kv_dtypes})
+    if line.block_size is not None:
+        return [f"a multiple of {n}" for n in sorted({n for k in kernels for n in k.blocks})]
+    return []
+
+
 RULES = (
     Rule(
         "V01",
@@ -101,6 +128,7 @@ RULES = (
         message="{engine.name} {version} has no attention backend {backend}",
         remedy="Name one of the engine's, or leave it to the engine.",
         allowed=lambda line: usable(line) or tuple(name for name, _ in line.choices),
+        allowed_of=NAMED,
         at=NAMED,
         source="vLLM 0.32.0 config/attention.py: validate_backend_before",
         platforms=CHOOSES,
@@ -113,6 +141,7 @@ RULES = (
         message="{backend} does not run on {accelerator.name} ({architecture})",
         remedy="Name a backend that runs there, or leave it to the engine.",
         allowed=usable,
+        allowed_of=NAMED,
         at=NAMED,
         source=SOURCE,
         platforms=CHOOSES,
@@ -125,6 +154,7 @@ RULES = (
         message="{backend} does not serve a model of this kind ({kind}) on {accelerator.name}",
         remedy="Name a backend for it, or leave it to the engine.",
         allowed=usable,
+        allowed_of=NAMED,
         at=NAMED,
         source=SOURCE,
         platforms=CHOOSES,
@@ -132,7 +162,7 @@ RULES = (
     Rule(
         "V06",
         "The attention backend reads the type of the KV cache",
-        when=_counts,
+        when=_fits_kind,
         require=lambda line: line.kernel is None or _takes_kv(line.kernel, line),
         message="{backend} has no KV cache of type {kv_dtype} on {accelerator.name}",
         remedy="Change --kv-cache-dtype, or the backend.",
@@ -144,7 +174,7 @@ RULES = (
     Rule(
         "V07",
         "The block size fits the attention backend",
-        when=lambda line: line.block_size is not None and _counts(line),
+        when=lambda line: line.block_size is not None and _fits_kind(line),
         require=lambda line: line.kernel is None or line.kernel.takes_block(line.block_size or 1),
         message="{backend} cannot cut blocks of {block_size} tokens into its own",
         remedy="Take a multiple of its block size.",
@@ -158,11 +188,13 @@ RULES = (
     Rule(
         "V21",
         "The attention backend has the model's head size",
-        when=_counts,
+        when=_fits_kind,
         require=lambda line: line.kernel is None or _takes_heads(line.kernel, line),
-        message="{backend} has no heads of {model.traits.head_sizes} elements, which the model has",
+        message="{backend} has no heads of {sizes} elements, which the model has",
+        words=lambda line: {"sizes": ", ".join(map(str, line.model.traits.head_sizes))},
         remedy="Name another backend, or leave it to the engine.",
         allowed=usable,
+        allowed_of=NAMED,
         at=NAMED,
         source=SOURCE,
         platforms=CHOOSES,
@@ -170,9 +202,9 @@ RULES = (
     Rule(
         "V22",
         "The attention backend computes in the model's type",
-        when=_counts,
+        when=_fits_kind,
         require=lambda line: line.kernel is None or line.dtype in line.kernel.dtypes,
-        message="{backend} does not compute in (dtype,)",
+        message="{backend} does not compute in {dtype}",
         remedy="Change --dtype, or the backend.",
         allowed=lambda line: line.kernel.dtypes if line.kernel else (),
         at=("--dtype", *NAMED),
@@ -182,11 +214,12 @@ RULES = (
     Rule(
         "V23",
         "The attention backend lets tokens of an image see each other",
-        when=lambda line: _counts(line) and line.images_see_whole,
+        when=lambda line: _fits_kind(line) and line.images_see_whole,
         require=lambda line: line.kernel is None or _sees_whole(line.kernel, line, line.backend),
         message="{backend} cannot let the tokens of an image attend both ways, as this model does",
         remedy="Name another backend, or leave it to the engine.",
         allowed=usable,
+        allowed_of=NAMED,
         at=NAMED,
         source=SOURCE,
         platforms=CHOOSES,
@@ -197,11 +230,28 @@ RULES = (
         when=lambda line: line.backend is None and bool(line.choices),
         require=lambda line: bool(usable(line)),
         message="no attention backend of {engine.name} on {accelerator.name} serves this model"
-        " with KV cache {kv_dtype}, blocks of {block_size} and {dtype}",
-        remedy="Leave out --kv-cache-dtype, --block-size or --dtype, whichever is not needed.",
-        at=("--kv-cache-dtype", "--block-size", "--dtype"),
+        "{asked}",
+        remedy="Leave {asked_for} out: the engine then takes what the model needs.",
+        allowed=_takable,
+        words=lambda line: {
+            "asked": f" with {_asked(line)}" if _asked(line) else "",
+            "asked_for": _asked(line) or "the model to another accelerator, and it",
+        },
+        allowed_of=ASKED,
+        at=ASKED,
         source="vLLM 0.32.0 platforms/cuda.py: get_attn_backend_cls",
         platforms=("cuda", "xpu"),
+    ),
+    Rule(
+        "V158",
+        "The accelerator serves the kind of model",
+        when=lambda line: bool(unserved(line)),
+        require=lambda _line: False,
+        message="{accelerator.name} does not serve a model of this kind ({kind}): {why}",
+        remedy="Choose another accelerator for it, or another model.",
+        words=lambda line: {"why": unserved(line)},
+        source="attention of the accelerator's profile, each entry with its source; vLLM 0.32.0",
+        platforms=("cuda", "rocm", "tpu", "hpu", "xpu", "npu", "rbln", "neuron"),
     ),
     Rule(
         "V25",
@@ -209,7 +259,8 @@ RULES = (
         when=lambda line: line.kernel is not None and bool(line.kernel.env),
         require=lambda line: line.kernel is None or line.env.get(line.kernel.env) == "1",
         message="{backend} needs {kernel.env}=1 in the environment",
-        remedy="Leave the backend to the engine.",
+        remedy="Leave the backend to the engine, or set the variable in engines.vllm.env of a"
+        " profile that extends {accelerator.name}.",
         at=NAMED,
         source="vLLM 0.32.0 platforms/rocm.py",
         platforms=CHOOSES,
@@ -260,6 +311,7 @@ RULES = (
         message="{backend} is for other models: DeepSeek V4 refuses it",
         remedy="Leave it out.",
         allowed=usable,
+        allowed_of=NAMED,
         at=NAMED,
         source="vLLM 0.32.0 models/deepseek_v4/nvidia/model.py:1023",
         platforms=("cuda",),

@@ -152,7 +152,7 @@ RULES = (
         "The method of quantisation computes in the type that is asked for",
         when=lambda line: method(line) in METHODS and line.says("--dtype"),
         require=lambda line: line.dtype in COMPUTES[method(line)],
-        message="weights of this quantisation ({what}) are not computed in (dtype,)",
+        message="weights of this quantisation ({what}) are not computed in {dtype}",
         remedy="Leave --dtype out, or take one that they are.",
         allowed=lambda line: COMPUTES[method(line)],
         words=lambda line: {"what": method(line)},

@@ -51,6 +51,7 @@ class Rule:
     when: Test = always
     at: tuple[str, ...] = ()
     allowed: Callable[[Line], Sequence[object]] = nothing
+    allowed_of: tuple[str, ...] = ()  # the flags that take them; none: the first of `at`
     words: Callable[[Line], Mapping[str, object]] = no_words
     severity: Severity = "error"
     engine: str = "vllm"
@@ -76,13 +77,15 @@ class Rule:
         words = _Words(line, self.words(line))
         places = [name.format_map(words) for name in self.at]
         at = next((name for name in places if line.says(name) or name in line.env), None)
+        # Values of one flag in the place of another would be written there.
+        shown = at is None or at in (self.allowed_of or places[:1])
         return Finding(
             rule=self,
             message=self.message.format_map(words),
             remedy=self.remedy.format_map(words),
             at=at,
             found=None if at is None else _written(line.given.get(at, line.env.get(at))),
-            allowed=tuple(str(value) for value in self.allowed(line)),
+            allowed=tuple(str(value) for value in self.allowed(line)) if shown else (),
         )
 
 

@@ -5,6 +5,7 @@ How a model is split over chips stands in `tpu_sharding`.
 
 from __future__ import annotations
 
+from llmd_ctl.profiles.rules.attention import unserved
 from llmd_ctl.profiles.rules.line import Line, Platform
 from llmd_ctl.profiles.rules.rule import Rule
 from llmd_ctl.profiles.rules.tpu_sharding import EXTRA, NEW_DESIGN, latent, strategy
@@ -88,14 +89,17 @@ RULES = (
     Rule(
         "T05",
         "Latent attention on TPUs is of the new model design, in parallel copies",
-        when=lambda line: latent(line) and not line.switched("VLLM_MLA_DISABLE"),
+        when=lambda line: (
+            latent(line) and not unserved(line) and not line.switched("VLLM_MLA_DISABLE")
+        ),
         require=lambda line: (
             line.switched(NEW_DESIGN) and strategy(line, "enable_dp_attention") is True
         ),
         message="latent attention is refused on TPUs without NEW_MODEL_DESIGN=1 and"
         " data-parallel attention",
-        remedy="Set the variable, and --additional-config to"
-        ' {{"sharding": {{"sharding_strategy": {{"enable_dp_attention": true}}}}}}.',
+        remedy="Add --additional-config with"
+        ' {{"sharding": {{"sharding_strategy": {{"enable_dp_attention": true}}}}}}, and set'
+        " NEW_MODEL_DESIGN in engines.vllm.env of a profile that extends {accelerator.name}.",
         at=(EXTRA, NEW_DESIGN),
         source=f"{PLATFORM}: check_and_update_config",
         platforms=TPU,

@@ -1,8 +1,20 @@
 """Rules of engines in a plan: where they are told, who may insist, and what a plan says itself."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.unit.plan.fleets import fleet_text, planned, problems_of, refused, warned
+from llmd_ctl.errors import LlmdError, Problem
+from llmd_ctl.profiles import Catalog
+from tests.unit.plan.fleets import (
+    MACHINE,
+    fleet_text,
+    plan_text,
+    planned,
+    problems_of,
+    refused,
+    warned,
+)
 
 H100 = "name: v, accelerator: nvidia-h100"
 QWEN = "hf://Qwen/Qwen3-8B"
@@ -64,3 +76,55 @@ def test_what_a_variant_says_twice_is_warned_of() -> None:
     assert warned(alike, uri=QWEN) == ()
     below = "engineArgs: {maxNumSeqs: 64}"
     assert warned(f"{{{H100}, engineArgs: {{maxNumSeqs: 32}}}}", uri=QWEN, model=below) == ()
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "model", "block"),
+    [
+        ("nvidia-h200", "deepseek-ai/DeepSeek-V3.2", 64),
+        ("nvidia-b200", "deepseek-ai/DeepSeek-V4-Flash", 256),
+        ("nvidia-b300", "zai-org/GLM-5", 64),
+        ("nvidia-h100", "Qwen/Qwen3-8B", 16),
+        ("cpu-arm", "deepseek-ai/DeepSeek-R1", 16),
+    ],
+)
+def test_blocks_that_nobody_says_are_those_of_the_attention(
+    accelerator: str, model: str, block: int
+) -> None:
+    words = "name: v, maxModelLen: 4096, parallelism: {tensor: 8}"
+    words = words.replace("tensor: 8", "tensor: 1") if accelerator == "cpu-arm" else words
+    text = fleet_text(f"- {{{words}, accelerator: {accelerator}}}", uri=f"hf://{model}")
+    there = replace(MACHINE, accelerators={accelerator: 64}, memory_bytes=10**14)
+    (variant,) = plan_text(text, observed=there).models[0].variants
+    assert variant.settings["--block-size"].value == block
+
+
+def test_a_backend_that_is_named_brings_its_own_blocks() -> None:
+    variant = (
+        "{name: v, accelerator: nvidia-h200, parallelism: {tensor: 8}, maxModelLen: 8192,"
+        " engineArgs: {attentionBackend: FLASHMLA}}"
+    )
+    found = planned(variant, uri="hf://deepseek-ai/DeepSeek-R1")
+    assert found.settings["--block-size"].value == 64
+
+
+@pytest.mark.parametrize("model", Catalog.load().names("ModelProfile"))
+@pytest.mark.parametrize(
+    "accelerator", ["nvidia-h200", "nvidia-b200", "nvidia-rtx-pro-6000", "amd-mi355x"]
+)
+def test_no_rule_refuses_what_nobody_wrote(accelerator: str, model: str) -> None:
+    text = fleet_text(f"- {{name: v, accelerator: {accelerator}}}", uri=f"hf://{model}")
+    found: tuple[Problem, ...]
+    try:
+        found = plan_text(text).warnings
+    except LlmdError as error:  # it does not fit: that is no rule's word
+        found = error.problems
+    assert [p.message for p in found if p.code in {"LC3040", "LC3041"}] == []
+
+
+def test_what_the_profile_says_is_not_served_is_refused() -> None:
+    problem = refused(
+        "{name: v, accelerator: google-tpu-v7x}", uri="hf://deepseek-ai/DeepSeek-V3.2"
+    )
+    assert (problem.code, problem.message[:5]) == ("LC3040", "V158:")
+    assert problem.found is None

@@ -60,7 +60,6 @@ def judge(ready: Ready, model_name: str, report: Report) -> bool:
 
 def _line(ready: Ready, model_name: str) -> Line:
     engine = ready.chosen.engine
-    known = frozenset(flag for flag, each in engine.spec.flags.items() if each.type == "json")
     return Line(
         engine=engine,
         on=ready.chosen.on,
@@ -68,7 +67,7 @@ def _line(ready: Ready, model_name: str) -> Line:
         accelerator=ready.accelerator,
         model_name=model_name,
         model=ready.shape,
-        given=given_of(ready.settings.said(), known),
+        given=given_of(ready.settings.said(), engine.json_flags),
         env={name: each.value for name, each in ready.chosen.on.env.items()},
     )
 

@@ -109,6 +109,11 @@ class Engine:
             spelt.update(dict.fromkeys(known.aliases, flag))
         return spelt
 
+    @cached_property
+    def json_flags(self) -> frozenset[str]:
+        """The flags whose values are JSON."""
+        return frozenset(flag for flag, each in self.spec.flags.items() if each.type == "json")
+
     def kernel(self, backend: str, architecture: str) -> Kernel | None:
         """What an attention backend can do on an architecture; None: it does not run there."""
         rows = self.spec.attention.get(backend, ())

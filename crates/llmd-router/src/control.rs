@@ -12,7 +12,7 @@ use crate::files;
 use crate::health;
 use crate::metrics::Metrics;
 use crate::pool::Shared;
-use crate::reload::{self, Followed, Kept, Prepared, Reader, Text, Told};
+use crate::reload::{self, Again, Followed, Kept, Prepared, Reader, Text, Told};
 use crate::repeats;
 use crate::router::Router;
 use crate::scrape;
@@ -252,8 +252,10 @@ impl Control {
             }
             Told::Trouble(error) => self.take_over(Err(error)),
         }
-        if self.reader.is_behind() {
-            self.read(None);
+        match self.reader.behind() {
+            Some(Again::Always) => self.read(None),
+            Some(Again::IfChanged) => self.read(Some(self.text.clone())),
+            None => {}
         }
     }
 

@@ -6,7 +6,7 @@
 
 mod reader;
 
-pub(crate) use reader::{Reader, Text, Told};
+pub(crate) use reader::{Again, Reader, Text, Told};
 
 use crate::config::{self, Config, Listen, Model, Source, StaticEndpoint};
 use crate::control::Command;

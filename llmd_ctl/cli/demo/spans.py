@@ -8,7 +8,9 @@ receiver for one run of the demo, not a collector.
 from __future__ import annotations
 
 import gzip
+import sys
 import threading
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +20,17 @@ from typing import Any, Self
 from llmd_ctl.cli.demo.protobuf import BadProtobufError, Span, read_spans
 
 MOST_BYTES = 64 * 1024 * 1024
+
+
+class Server(ThreadingHTTPServer):
+    """One that takes an exporter's end for what it is: a router that was stopped sends half."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a message that broke off: stderr belongs to the demo."""
+        if not isinstance(sys.exception(), OSError | EOFError | zlib.error):
+            super().handle_error(request, client_address)
 
 
 class SpanReceiver:
@@ -45,8 +58,7 @@ class SpanReceiver:
             def log_message(self, format: str, *args: object) -> None:
                 """Say nothing: stderr belongs to the demo."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = Server(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property

@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import socket
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -126,3 +127,28 @@ def test_of_the_requests_that_survived_one_that_was_under_way_is_shown(
     shown = script._trace(tmp_path, traces)
     assert shown is not None
     assert (shown["requestId"], shown["why"]) == ("load-1", "a request whose engine was killed")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST /v1/traces HTTP/1.1\r\ncontent-length: 9000\r\ncontent-encoding: gzip\r\n\r\n"
+        + gzip.compress(b"spans" * 999)[:20],
+        b"POST /v1/traces HTTP/1.1\r\ncontent-length: 9\r\ncontent-encoding: gzip\r\n\r\nno gzip!!",
+        b"POST /v1/tra",
+    ],
+    ids=["half", "no gzip", "half a head"],
+)
+def test_an_exporter_that_is_stopped_leaves_no_words_on_stderr(
+    sent: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with SpanReceiver() as receiver:
+        port = int(receiver.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as exporter:
+            exporter.sendall(sent)
+            exporter.shutdown(socket.SHUT_WR)
+            exporter.settimeout(10)
+            with contextlib.suppress(ConnectionError):
+                while exporter.recv(4096):
+                    pass
+    assert capfd.readouterr().err == ""

@@ -36,7 +36,16 @@ pub(crate) enum Told {
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     running: Option<Running>,
-    again: bool,
+    again: Option<Again>,
+}
+
+/// How it was asked again while it read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// If the text is another one than the one that was just read.
+    IfChanged,
+    /// In any case.
+    Always,
 }
 
 #[derive(Debug)]
@@ -50,8 +59,9 @@ impl Reader {
     /// Begins to read, at once or behind what is being read; `old` and `kept` are what is in force.
     /// A file that has the text `unless` is not taken apart.
     pub(crate) fn start(&mut self, file: &Path, old: Arc<Table>, kept: Kept, unless: Option<Text>) {
-        self.again = self.running.is_some();
-        if self.again {
+        if self.running.is_some() {
+            let always = unless.is_none() || self.again == Some(Again::Always);
+            self.again = Some(if always { Again::Always } else { Again::IfChanged });
             return;
         }
         let (done, read) = oneshot::channel();
@@ -96,8 +106,11 @@ impl Reader {
         }
     }
 
-    /// Whether it was asked again meanwhile, and nothing is being read.
-    pub(crate) fn is_behind(&self) -> bool {
-        self.again && self.running.is_none()
+    /// How it was asked again meanwhile, told once nothing is being read.
+    pub(crate) fn behind(&mut self) -> Option<Again> {
+        if self.running.is_some() {
+            return None;
+        }
+        self.again.take()
     }
 }

@@ -102,14 +102,15 @@ def _remedy(error: OSError) -> str | None:
 
 
 def _report(error: LlmdError, argv: list[str]) -> int:
-    from llmd_ctl.cli.problems import tell
+    from llmd_ctl.cli.problems import informed, tell
 
-    tell(error.problems)
+    problems = informed(error.problems)
+    tell(problems)
     form = _asked_format(argv)
     if form is not None and error.exit_code != INTERRUPTED_EXIT:
         from llmd_ctl.cli.document import problems_document
 
-        output.document(problems_document(error.problems), form)
+        output.document(problems_document(problems), form)
     return error.exit_code
 
 

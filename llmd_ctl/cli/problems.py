@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from llmd_ctl.errors import Problem
 
 
+NO_NAME = "LC1040"
+
+
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
     """Return the problems by file and line, each once; what has no place comes first."""
     once = dict.fromkeys(problems)
@@ -24,6 +27,24 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
 def _position(problem: Problem) -> tuple[str, int, int]:
     place = problem.place
     return (place.file, place.line, place.column) if place is not None else ("", 0, 0)
+
+
+def informed(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the problems; where an accelerator's name is none, with the names that are near."""
+    return [_with_names(problem) for problem in problems]
+
+
+def _with_names(problem: Problem) -> Problem:
+    place = problem.place
+    if problem.code != NO_NAME or place is None or not place.path.endswith(".accelerator"):
+        return problem
+    from dataclasses import replace
+
+    from llmd_ctl.profiles import Catalog
+    from llmd_ctl.profiles.likely import told
+
+    names, hint = told(problem.found or "", Catalog.load().names("AcceleratorProfile"))
+    return replace(problem, allowed=names, hint=hint or problem.hint)
 
 
 def tell(problems: Sequence[Problem], *, counted: bool = False) -> None:

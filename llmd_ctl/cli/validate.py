@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def validate(files: Sources, *, output: ReportOutput = ReportFormat.text) -> int:
     """Check fleet files; tell every problem with its place."""
-    from llmd_ctl.cli.problems import in_order
+    from llmd_ctl.cli.problems import in_order, informed
     from llmd_ctl.errors import SpecInvalid
     from llmd_ctl.spec import read_fleets
 
@@ -36,7 +36,7 @@ def validate(files: Sources, *, output: ReportOutput = ReportFormat.text) -> int
         code = code or failed
         models = [model.name for model in one.fleet.spec.models]
         fleets.append({"name": one.fleet.metadata.name, "file": one.source.file, "models": models})
-    _write(files, fleets, in_order(problems), output)
+    _write(files, fleets, in_order(informed(problems)), output)
     return code
 
 

@@ -5,8 +5,10 @@ Called by `flags`. It goes by the flag's type in the engine's table; it judges n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
+from llmd_ctl.plan.records import Scalar
 from llmd_ctl.profiles.engine import Engine, FlagType, argument_name
 from llmd_ctl.spec import meant
 
@@ -21,12 +23,33 @@ KINDS: dict[FlagType, str] = {
 READ: dict[FlagType, Callable[[str], tuple[str, ...]]] = {"int": meant.whole, "float": meant.share}
 
 
-def for_kind(kind: FlagType, written: str) -> str:
+def for_kind(flag: str, kind: FlagType, written: str) -> str:
     """Say what to write for a value that is not of a flag's type."""
+    sized = meant.quantity(written)
+    if (
+        kind in READ
+        and flag.endswith("-gb")
+        and sized
+        and re.fullmatch("g(i?b)?", sized[1].lower())
+    ):
+        return f"Write {sized[0]}, without quotes or unit."
     if kind == "bool":
         return f"Write {written}, without quotes." if written in {"true", "false"} else KINDS[kind]
     words = READ[kind](written) if kind in READ else ()
     return f"Write {' or '.join(words)}, without quotes or unit." if words else KINDS[kind]
+
+
+def for_negated(engine: Engine, name: str, value: Scalar) -> str | None:
+    """Say what to write for the name of --no-…, which `engineArgs` has as the flag with false."""
+    positive = re.fullmatch(r"no([A-Z])(\w*)", name)
+    argument = positive[1].lower() + positive[2] if positive else ""
+    flag = engine.spec.flags.get(engine.by_argument.get(argument, ""))
+    if flag is None or flag.type != "bool":
+        return None
+    on = str(value).lower() == "false"
+    if not on and not flag.negatable:
+        return f"Remove it: {argument} is off where it is left out."
+    return f"Write {argument}: {'true' if on else 'false'}."
 
 
 def for_unknown(engine: Engine, near: str | None, *, raw: bool) -> str:

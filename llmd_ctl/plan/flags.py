@@ -17,7 +17,7 @@ from llmd_ctl.plan import flag_hint
 from llmd_ctl.plan.abbreviation import completed
 from llmd_ctl.plan.records import Scalar
 from llmd_ctl.plan.report import Path, Report
-from llmd_ctl.profiles.engine import Engine, Flag, FlagType, flag_name
+from llmd_ctl.profiles.engine import Engine, Flag, flag_name
 from llmd_ctl.profiles.flag_value import (
     WORDS,
     Fault,
@@ -72,11 +72,16 @@ class FlagReader:
         """Read one of `engineArgs`; None when it is refused."""
         flag = self.engine.by_argument.get(name)
         if flag is None:
-            self._not_there("argument", name, self.engine.by_argument, path)
+            negated = flag_hint.for_negated(self.engine, name, value)
+            if negated is not None:
+                message = f"{self.title} has no argument {name}"
+                self.report.add("LC2020", message, path, key=True, found=name, hint=negated)
+            else:
+                self._not_there("argument", name, self.engine.by_argument, path)
             return None
         known = self.engine.spec.flags[flag]
         if self._refused(flag, path) or self._faulty(
-            unfit(self.engine, flag, value), as_text(value), path, known.type
+            unfit(self.engine, flag, value), as_text(value), path, flag
         ):
             return None
         if known.nargs not in (None, "?"):
@@ -194,21 +199,20 @@ class FlagReader:
     def _parses(self, flag: str, known: Flag, text: str, path: Path) -> bool:
         number = {"int": WHOLE, "float": DECIMAL}.get(known.type)
         if number is not None and not number.fullmatch(text):
-            return not self._faulty(wrong_kind(self.engine, flag), text, path, known.type)
-        return not self._faulty(unfit_text(self.engine, flag, text), text, path, known.type)
+            return not self._faulty(wrong_kind(self.engine, flag), text, path, flag)
+        return not self._faulty(unfit_text(self.engine, flag, text), text, path, flag)
 
     def _refused(self, flag: str, path: Path) -> bool:
         return self._faulty(unusable(self.engine, flag), flag, path)
 
-    def _faulty(
-        self, fault: Fault | None, found: str, path: Path, kind: FlagType | None = None
-    ) -> bool:
+    def _faulty(self, fault: Fault | None, found: str, path: Path, flag: str | None = None) -> bool:
         if fault is not None:
-            wrong = kind if fault.code == "LC2021" else None
+            hint = fault.hint
+            if hint is None and flag is not None and fault.code == "LC2021":
+                hint = flag_hint.for_kind(flag, self.engine.spec.flags[flag].type, found)
             self.report.add(
                 fault.code, fault.message, path,
-                key=fault.of_flag, found=found, allowed=fault.allowed,
-                hint=fault.hint or (flag_hint.for_kind(wrong, found) if wrong else None),
+                key=fault.of_flag, found=found, allowed=fault.allowed, hint=hint,
             )  # fmt: skip
         return fault is not None
 

@@ -16,6 +16,7 @@ from llmd_ctl.plan.records import Idle, PlannedVariant
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.profiles.accelerator import Accelerator
 from llmd_ctl.profiles.catalog import Catalog, UnknownProfile
+from llmd_ctl.profiles.likely import told
 from llmd_ctl.spec.fleet import FleetSpec, InventoryItem
 
 Key = tuple[str | None, str]  # target and accelerator
@@ -41,7 +42,8 @@ def accelerator_at(catalog: Catalog, name: str, report: Report, path: Path) -> A
         return catalog.accelerator(name)
     except UnknownProfile as unknown:
         message = f"no accelerator profile is named {name}"
-        report.add("LC2010", message, path, found=name, allowed=unknown.known)
+        known, hint = told(name, unknown.known)
+        report.add("LC2010", message, path, found=name, allowed=known, hint=hint)
         return None
 
 

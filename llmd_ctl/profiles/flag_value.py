@@ -128,7 +128,8 @@ def _out_of_range(engine: Engine, flag: str, value: Scalar) -> Fault | None:
     if role == "maxModelLen" and value == CHOOSE:
         return None
     if role == "utilization":
-        hint = "Write 0.92 for 92 %, or leave it out for the default."
+        share = f"{value / 100:g}" if 2 <= value <= 100 else "0.92 for 92 %"
+        hint = f"Write {share}, or leave it out for the default."
         return Fault("LC2021", f"{flag} is not possible", ("above 0, at most 1",), hint=hint)
     allowed = f"1 to {most}"
     hint = f"Write {allowed}, or leave it out for the default."

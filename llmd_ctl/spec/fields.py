@@ -21,6 +21,9 @@ from llmd_ctl.spec import meant
 
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 SERVED_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,126}")
+NOT_SERVED = re.compile(r"[^A-Za-z0-9._:/@+-]")
+LONGEST_SERVED = 127
+WHITE = {" ": "a space", "\t": "a tab", "\n": "a line break"}
 ARG_NAME = re.compile(r"[a-z][A-Za-z0-9]*")
 # As Go and Prometheus write them: 250us, 1.5s, 5m, 1h30m; the larger unit first.
 UNITS = ("h", "m", "s", "ms", "us")
@@ -28,7 +31,7 @@ DURATION = re.compile("".join(rf"(?:([0-9]{{1,12}}(?:\.[0-9]{{1,9}})?){unit})?" 
 HUGGING_FACE = re.compile(r"hf://[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+@=-]{0,254}")
 NOT_IN_A_REVISION = re.compile(r"\.\.|//|@\{|/\.|\.lock(/|$)|[./]$")  # git check-ref-format
-FLAG_AND_VALUE = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*\s")
+FLAG_AND_VALUE = re.compile(r"--?[A-Za-z][A-Za-z0-9_-]*\s")
 
 LOCAL_PATHS = ("/", "./", "../")
 # Of UNITS.
@@ -69,8 +72,20 @@ def _label_hint(value: str) -> str | None:
 def _served_name(value: str) -> str:
     if not SERVED_NAME.fullmatch(value):
         message = "a served name has 1 to 127 letters, digits and . _ : / @ + -"
-        raise refuse("LC1040", message, "Start it with a letter or a digit.")
+        raise refuse("LC1040", message, _served_hint(value))
     return value
+
+
+def _served_hint(value: str) -> str:
+    odd = NOT_SERVED.search(value)
+    if odd is not None:
+        name = WHITE.get(odd[0], f'"{odd[0]}"')
+        plain = NOT_SERVED.sub("-", value).strip("._:/@+-")
+        write = f": write {plain}" if SERVED_NAME.fullmatch(plain) else ""
+        return f"{name[0].upper()}{name[1:]} is not allowed{write}."
+    if len(value) > LONGEST_SERVED:
+        return f"Write at most {LONGEST_SERVED} characters; it has {len(value)}."
+    return "Start it with a letter or a digit."
 
 
 def _profile_id(value: str) -> str:
@@ -86,7 +101,7 @@ def _arg_name(value: str) -> str:
         first, *more = re.findall(r"[A-Za-z0-9]+", value) or [""]
         camel = first[:1].lower() + first[1:] + "".join(word.capitalize() for word in more)
         hint = f"Write {camel}." if ARG_NAME.fullmatch(camel) else None
-        raise refuse("LC1041", "an engine argument is named in camelCase, without dashes", hint)
+        raise refuse("LC1041", "an engine argument is named in camelCase", hint)
     return value
 
 
@@ -110,9 +125,8 @@ def _raw_arg(value: str) -> str:
     if not value:
         raise refuse("LC1042", "an extra argument is empty", "Remove it.")
     if FLAG_AND_VALUE.match(value):
-        words = ", ".join(f'"{word}"' for word in value.split(maxsplit=1))
         message = "a flag and its value are one item, but the engine needs two"
-        raise refuse("LC1042", message, f"Write {words}.")
+        raise refuse("LC1042", message)
     return value
 
 

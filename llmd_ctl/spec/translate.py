@@ -7,18 +7,20 @@ get theirs in `fields`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from llmd_ctl.errors import CODES, closest
-from llmd_ctl.spec import kinds, not_yet, shape
+from llmd_ctl.spec import kinds, meant, not_yet, shape, unknown
 from llmd_ctl.spec.findings import Findings
-from llmd_ctl.spec.nodes import Document, Path
+from llmd_ctl.spec.nodes import Document, Node, Path
 from llmd_ctl.spec.source import dotted, short_name
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
+UNKNOWN = "extra_forbidden"
 KINDS = {
     "model_type": kinds.MAP,
     "model_attributes_type": kinds.MAP,
@@ -33,11 +35,16 @@ KINDS = {
 LIMITS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
 # The keys of a map that are the user's own: what they look like.
 OWN_KEYS = {"engineArgs": "maxNumSeqs: 128"}
+# Where a bare value stands for a map: the key that it is most likely meant for.
+BARE = {"ttft": "p95", "itl": "p95"}
+COMMAND_LINE = "extraArgs"
 
 
 def report(findings: Findings, document: Document, error: ValidationError) -> None:
     """Add a problem for each thing pydantic found that was not complained about before."""
-    for detail in error.errors(include_url=False, include_input=False):
+    # An unknown key may be meant for one that is then missing: that is told once.
+    details = error.errors(include_url=False, include_input=False)
+    for detail in sorted(details, key=lambda one: one["type"] != UNKNOWN):
         path: Path = tuple(detail["loc"])
         is_key = path[-1:] == ("[key]",)
         path = path[:-1] if is_key else path
@@ -62,7 +69,7 @@ class _Report:
 
     def add(self, detail: ErrorDetails) -> None:
         kind, context = detail["type"], detail.get("ctx", {})
-        if kind == "extra_forbidden":
+        if kind == UNKNOWN:
             self._unknown_key()
         elif kind == "missing":
             self._missing_key()
@@ -85,7 +92,8 @@ class _Report:
         elif kind.startswith("LC"):
             if self._is_section():  # the message says which of its keys do not fit
                 self.found = None
-            self._say(kind, f"{self.name}: {context['message']}", context["hint"])
+            split = self._split() if kind == "LC1042" else None
+            self._say(kind, f"{self.name}: {context['message']}", split or context["hint"])
         else:
             self._say("LC1023", f"{self.name}: {detail['msg']}")
 
@@ -107,9 +115,40 @@ class _Report:
             return
         allowed = shape.keys_at(home)
         message = f'unknown key "{key}" in {home or "a fleet"}'
+        lines = self.findings.source.lines
+        line = lines[mark.line - 1][mark.column - 1 :] if mark.line <= len(lines) else ""
+        meant_for = unknown.meant(key, home, self._beside(), line)
         self.findings.add(
-            "LC1020", message, mark, self.path, found=key, allowed=allowed, hint=_hint(key, allowed)
+            "LC1020", message, mark, self.path, found=key, allowed=allowed, hint=meant_for.hint
         )
+        self._silence_meant(meant_for.key, dashed=key.startswith("-"))
+
+    def _silence_meant(self, key: str | None, *, dashed: bool) -> None:
+        """Say nothing of a key that is missing only because it is written wrongly.
+
+        What begins with a dash that is no item's was meant for the empty key before it.
+        """
+        home, beside = self.path[:-1], self._beside()
+        before = list(beside)[: list(beside).index(str(self.path[-1]))]
+        if dashed and before and beside[before[-1]].value is None:
+            self.findings.silence((*home, before[-1]))
+        if key is not None and key not in beside:
+            self.findings.silence((*home, key))
+
+    def _beside(self) -> dict[str, Node]:
+        """The map that the key stands in."""
+        above = self.document.root.at(self.path[:-1])
+        return above.value if above is not None and isinstance(above.value, dict) else {}
+
+    def _split(self) -> str | None:
+        """The whole command line with each word an item of its own."""
+        path = self.path[:-1] if isinstance(self.path[-1], int) else self.path
+        node = self.document.root.at(path)
+        items = [] if node is None else node.value if isinstance(node.value, list) else [node]
+        if not all(isinstance(item.value, str) and item.value for item in items):
+            return None
+        shown = kinds.command_line(items)
+        return None if shown is None else f"Write {path[-1]}: {shown}."
 
     def _missing_key(self) -> None:
         home = dotted(self.path[:-1]) or "a fleet"
@@ -144,7 +183,12 @@ class _Report:
             return
         key, inside = self.path[-1], self._inside()
         lead = f"{key}:" if isinstance(key, str) else "-"
-        hint = kinds.remedy(wanted, lead, self.document.root.at(self.path), inside)
+        node = self.document.root.at(self.path)
+        if key in BARE and node is not None:
+            node = replace(node, written=next(iter(meant.duration(node.written)), ""))
+        hint = kinds.remedy(wanted, lead, node, inside)
+        if key == COMMAND_LINE and wanted == kinds.LIST:
+            hint = self._split() or hint
         if inside.example:
             hint = f"{hint} Raw flags go into a variant's extraArgs."
         self._say("LC1023", message, hint, allowed=self._legal(wanted, inside))
@@ -160,7 +204,9 @@ class _Report:
         section = shape.SECTIONS.get(self.pattern)
         if section is None:
             return kinds.Inside(example=OWN_KEYS.get(self.name, ""))
-        return kinds.Inside(shape.keys_of(section), shape.required_of(section))
+        bare = BARE.get(str(self.path[-1])) if self.path else None
+        required = shape.required_of(section) if bare is None else (bare,)
+        return kinds.Inside(shape.keys_of(section), required)
 
     def _out_of_range(self, limit: str) -> None:
         field = shape.SHAPE[self.pattern]
@@ -183,14 +229,3 @@ def report_nothing(findings: Findings, document: Document, path: Path) -> None:
         return
     mark = document.mark(path, key=True)
     findings.add("LC1022", f"{short_name(path)} has no value", mark, path, found="nothing")
-
-
-def _hint(key: str, allowed: tuple[str, ...]) -> str | None:
-    """Say what a key may be meant for, or where one belongs that is known elsewhere."""
-    near = closest(key, allowed)
-    if near is not None:
-        return f"Write {near}, or remove the key."
-    homes = sorted({*shape.HOMES.get(key, ()), *not_yet.homes_of(key)})
-    if not homes:
-        return None
-    return f"{key} belongs in {' or '.join(home or 'the top' for home in homes)}."

@@ -109,3 +109,28 @@ def test_what_is_wrong_with_the_types_hides_nothing_of_the_other_variants(
         ("LC2020", "[2].engineArgs.foo"),
         ("LC3011", "[3].parallelism.tensor"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("A100-80GB", "Write nvidia-a100."),
+        ("H100-SXM", "Write nvidia-h100."),
+        ("NVIDIA-H100", "Write nvidia-h100."),
+        ("tpu v6e", "Write google-tpu-v6e."),
+        ("Gaudi 3", "Write intel-gaudi3."),
+        ("TPU-v5", "Write google-tpu-v5e or google-tpu-v5p."),
+        ("V100", "Write the whole name: amd-mi300x for an MI300X, google-tpu-v6e for a TPU v6e."),
+    ],
+)
+@pytest.mark.parametrize("verb", ["validate", "plan"])
+def test_a_vendors_name_for_an_accelerator_is_answered_with_its_profile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, word: str, hint: str
+) -> None:
+    file = tmp_path / "fleet.yaml"
+    head = FLEET.partition("variants:")[0]
+    file.write_text(f"{head}variants: [{{name: a, accelerator: {word}}}]\n")
+    assert run([verb, str(file), "--output", "json"]) == 65
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert (problem["code"], problem["hint"]) == ("LC1040", hint)
+    assert "nvidia-h100" in problem["allowed"]

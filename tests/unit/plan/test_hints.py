@@ -28,6 +28,14 @@ GPT_OSS = "hf://openai/gpt-oss-20b"
         ("engineArgs: {gpuMemoryUtilization: '0.9'}", "Write 0.9, without quotes or unit."),
         ("engineArgs: {gpuMemoryUtilization: 1.5}", "Write 0.92 for 92 %"),
         ("engineArgs: {enforceEager: 'true'}", "Write true, without quotes."),
+        ("engineArgs: {gpuMemoryUtilization: 90}", "Write 0.9, or leave it out"),
+        ("engineArgs: {cpuOffloadGb: 20GB}", "Write 20, without quotes or unit."),
+        ("extraArgs: [--cpu-offload-gb, 20 GiB]", "Write 20, without quotes or unit."),
+        ("engineArgs: {noEnablePrefixCaching: true}", "Write enablePrefixCaching: false."),
+        ("engineArgs: {noEnablePrefixCaching: false}", "Write enablePrefixCaching: true."),
+        ("engineArgs: {noEnforceEager: 'true'}", "Write enforceEager: false."),
+        ("engineArgs: {noGrpc: true}", "Remove it: grpc is off where it is left out."),
+        ("engineArgs: {noMaxNumSeqs: true}", "Write maxNumSeqs, or remove it."),
         ("engineArgs: {kvEventsConfig: '{'}", "Write it as JSON in single quotes"),
         ("extraArgs: [--max-num-seqs]", "Write a whole number as the next item"),
         ("extraArgs: [--enforce-eager=1]", "Write --enforce-eager alone, or write --no-enforce"),
@@ -45,6 +53,28 @@ def test_an_engine_that_no_profile_has_there_is_not_said_to_be_unable_to_run() -
     problem = refused(f"{{{H100}, engine: {{name: llamacpp}}}}", code=65)
     assert problem.message == "no profile says how llamacpp runs on nvidia-h100"
     assert "endpoint" in problem.remedy
+
+
+def test_the_name_of_a_flag_that_is_turned_off_is_not_near_the_flag_itself() -> None:
+    problem = refused(f"{{{H100}, engineArgs: {{noEnablePrefixCaching: true}}}}", code=65)
+    assert problem.suggestion is None
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("mi300", "amd-mi300x"),
+        ("a100-80gb", "nvidia-a100"),
+        ("a100-40gb", "nvidia-a100-40"),
+        ("h100-sxm", "nvidia-h100"),
+        ("l40", "nvidia-l40s"),
+    ],
+)
+def test_an_accelerator_named_as_its_vendor_does_is_answered_with_its_profile(
+    word: str, meant: str
+) -> None:
+    problem = refused(f"{{name: v, accelerator: {word}}}", code=65)
+    assert (problem.code, problem.remedy) == ("LC2010", f"Write {meant}.")
 
 
 def test_of_many_accelerators_the_likely_ones_are_shown_and_where_all_are() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from llmd_ctl.spec.shape import keys_at
+from llmd_ctl.spec.unknown import SYNONYMS
 from tests.unit.spec.told import Complain, Load, caret
 
 URL = 'endpoint: {url: "http://10.0.0.7:8000", servedName: q}'
@@ -188,7 +190,11 @@ def test_one_spoilt_value_is_one_placed_problem(
         ("blockSize: 16", "block-size: 16", "Write blockSize."),
         ("p50: 500ms", "p50: 500", "Write 500ms or 500s."),
         ("name: prod", "name: My Fleet", "Write my-fleet."),
-        ("[--seed, ", "[--seed 7, ", 'Write "--seed", "7".'),
+        ("[--seed, ", "[--seed 7, ", 'Write extraArgs: [--seed, "7", "7"].'),
+        ('[--seed, "7"]', "[--max_num_seqs 256]", 'Write extraArgs: [--max_num_seqs, "256"].'),
+        ('[--seed, "7"]', "--max-num-seqs 256", 'Write extraArgs: [--max-num-seqs, "256"].'),
+        ('[--seed, "7"]', "--a=1 --b yes", 'Write extraArgs: [--a=1, --b, "yes"].'),
+        ('[--seed, "7"]', "['--x {\"a\": 1}']", """Write extraArgs: [--x, '{"a": 1}']."""),
         ("uri: ./tiny", "uri: a/b", "Write hf://a/b for Hugging Face, or ./a/b for a folder"),
         ("uri: ./tiny", "uri: s3://a/b", "Known are hf://ORG/NAME, file:///DIR,"),
         ("replicas: 4", "objective: cost", "objective belongs in spec.router.routing."),
@@ -198,7 +204,28 @@ def test_one_spoilt_value_is_one_placed_problem(
         ("engine: {name: sim}", "engine: [sim]", "Write engine: {name: …}."),
         ("metadata: {name: prod}", "metadata: prod", "Write metadata: {name: prod}."),
         (URL, "endpoint: http://h:80", "Write endpoint: {url: http://h:80}."),
-        ("slo: {ttft: {p50: 500ms, p95: 800ms}", "slo: {ttft: 800ms", "Write ttft: {p50: …}."),
+        ("slo: {ttft: {p50: 500ms, p95: 800ms}", "slo: {ttft: 800ms", "Write ttft: {p95: 800ms}."),
+        ("ttft: {p50: 500ms, p95: 800ms}", "ttft: 800", "Write ttft: {p95: 800ms}."),
+        ("itl: {p95: 40ms}", "itl: 40 ms", "Write itl: {p95: 40ms}."),
+        ("itl: {p95: 40ms}", "itl: fast", "Write itl: {p95: …}."),
+        # served names
+        ("aliases: [assistant]", "aliases: ['gpt 4o']", "A space is not allowed: write gpt-4o."),
+        ("aliases: [assistant]", "aliases: [gpt*4]", '"*" is not allowed: write gpt-4.'),
+        ("aliases: [assistant]", "aliases: ['ü']", '"ü" is not allowed.'),
+        ("aliases: [assistant]", "aliases: [-x]", "Start it with a letter or a digit."),
+        ("aliases: [assistant]", f"aliases: [{'x' * 130}]", "Write at most 127 characters; it"),
+        # words from elsewhere
+        ("replicas: 4", "gpus: 2", "Write tensor: 2 under parallelism."),
+        ("parallelism: {tensor: 2}", "tensorParallelSize: 2", "Write parallelism: {tensor: 2}."),
+        ("{tensor: 2}", "{tensor_parallel_size: 2}", "Write tensor: 2."),
+        ("accelerator: nvidia-h100", "gpu: H100", "Write accelerator: and the name of a profile"),
+        ("nodes: 2", "count: 8", "Write devicesPerNode for the devices of one machine, and nodes"),
+        ("itl: {", "tpot: {", "Write itl."),
+        ("p50: 500ms, p95", "p50: 500ms, p90", "Write p95: 800ms."),
+        ("router:\n", "router:\n    port: 80\n", "`llmd-ctl status` says which."),
+        # a space that is missing
+        ("{name: prod}", "{name:prod}", "Put a space after the colon: name: prod"),
+        ("metadata: {", "metadata:{", "Put a space after the colon: metadata: {name: prod}"),
         ("{maxNumSeqs: 256}", "[a]", "Write engineArgs: {maxNumSeqs: 128}. Raw flags go into"),
         ("{maxNumSeqs: 256}", "--x", "Write engineArgs: {maxNumSeqs: 128}. Raw flags go into"),
         ("- {name: here, kind: local}", "- here", "Write - {name: …, kind: …}."),
@@ -268,6 +295,45 @@ def test_a_near_miss_is_recognised(
 ) -> None:
     problems = complain(valid.replace(before, after, 1))
     assert problems[0].suggestion == suggestion
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "key"),
+    [
+        ("accelerator: nvidia-h100\n      target", "acelerator: x\n      target", "acelerator"),
+        ("accelerator: nvidia-h100\n      target", "gpu: x\n      target", "gpu"),
+        ("uri: ./tiny", "model: ./tiny", "model"),
+        ("metadata: {name", "metdata: {name", "metdata"),
+        ("{name: prod}", "{name:prod}", "name:prod"),
+        ("profiles: [./mine.yaml]", "profiles:\n  -{accelerator: cpu-x86}", "-{accelerator"),
+    ],
+)
+def test_a_key_that_is_written_wrongly_is_not_missing_as_well(
+    valid: str, complain: Complain, before: str, after: str, key: str
+) -> None:
+    assert before in valid
+    problems = complain(valid.replace(before, after, 1))
+    unknown = [(p.code, p.found) for p in problems if p.code in {"LC1020", "LC1021", "LC1022"}]
+    assert ("LC1020", key) in unknown
+    assert not any(code != "LC1020" for code, _ in unknown)
+
+
+def test_a_name_with_underscores_is_not_told_of_dashes(valid: str, complain: Complain) -> None:
+    (problem,) = complain(valid.replace("gpuMemoryUtilization", "gpu_memory_utilization"))
+    assert problem.message.endswith("an engine argument is named in camelCase")
+    assert problem.remedy == "Write gpuMemoryUtilization."
+
+
+def test_a_split_command_line_is_accepted(valid: str, load: Load) -> None:
+    (loaded,) = load(valid.replace('[--seed, "7"]', '[--max-num-seqs, "256"]'))
+    assert loaded.fleet.spec.models[0].variants[0].extra_args == ["--max-num-seqs", "256"]
+
+
+def test_words_from_elsewhere_are_looked_for_where_a_map_is_and_as_they_are_folded() -> None:
+    for home, words in SYNONYMS.items():
+        assert keys_at(home)
+        assert all(word.casefold().isalnum() for word in words)
+        assert all(words[word].format(value=1).endswith(".") for word in words)
 
 
 def test_values_are_read_in_their_units(valid: str, load: Load) -> None:

@@ -20,6 +20,12 @@ SYNTAX = [
     ("revision: main", 'revision: "\\q"', "this escape is not known", (15, 16)),
     ("revision: main", "revision: - x", "a list cannot start here", (15, 15)),
     ("    revision: main", "   revision: main", "a key was expected here", (15, 4)),
+    ("maxModelLen: 32768", "maxModelLen:32768", "no space after the colon of maxModelLen", (17, 5)),
+    ("maxModelLen: 32768", "maxModelLen 32768", "there is no colon after maxModelLen", (17, 5)),
+    ("kind: Fleet", "kind Fleet", "there is no colon after kind", (3, 1)),
+    ("spec:\n", "spec\n", "there is no colon after spec", (5, 1)),
+    ("- {name: here, k", "-{name: here, k", "there is no space after the dash", (7, 3)),
+    ("- name: chat", "- name:chat", "there is no space after the colon of name", (13, 5)),
     ("  profiles: [", "  profiles:\n    - x\n    y: [", "a list item was expected", (35, 5)),
 ]
 
@@ -177,6 +183,8 @@ def _chain() -> str:
         "&a " * 10_000,
         "%TAG " * 10_000,
         "a" * 1_000_000,
+        f"a: 1\nb{' ' * 500_000}:x\nc: 1",
+        f"a: 1\n-{' ' * 500_000}!\nb: 1: 2",
         pytest.param("{" + "a: b, " * 50_000 + "}", marks=pytest.mark.slow),
         pytest.param("".join(f"k{n}: v\n" for n in range(20_000)), marks=pytest.mark.slow),
     ],

@@ -36,7 +36,7 @@ NUMBER = re.compile(r"[-+]?[0-9][0-9_,]*(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 # What is never broken: `commands`, "names", {maps}, and whatever else has no space in it.
 WORDS = re.compile(r'(?:`[^`]*`|"[^"]*"|\{[^{}]*\}|\S)+')
 PARTS = re.compile(r"(?<=[;|]) ")  # values are broken only where they were joined
-ITEMS = re.compile(r"(?<=,) ")
+ITEMS = re.compile(r"(?<=,) | (?=and [0-9]+ more )|(?<= more) ")
 NEAR = 0.7  # below it, words that share only some letters are offered for each other
 
 
@@ -265,7 +265,7 @@ def render_problem(
     if problem.found is not None:
         out += _folded("  found: ", printable(problem.found), PARTS.split, width)
     if problem.allowed:
-        out += _folded("  allowed: ", _listing(problem.allowed, problem.found), ITEMS.split, width)
+        out += _folded("  allowed: ", listing(problem.allowed, problem.found), ITEMS.split, width)
     if problem.suggestion is not None:
         out.append(f"  did you mean: {problem.suggestion}")
     if problem.remedy:
@@ -305,7 +305,7 @@ def printable(text: str, limit: int = TEXT_SHOWN * 4) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
 
 
-def _listing(allowed: Sequence[str], found: str | None) -> str:
+def listing(allowed: Sequence[str], found: str | None) -> str:
     """Write what is allowed; of a long list what is nearest, and where all of it is."""
     more = len(allowed) - ALLOWED_SHOWN
     if more <= FEW:

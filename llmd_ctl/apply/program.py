@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from llmd_ctl.apply.machine import ProcessPort
-from llmd_ctl.errors import Problem, Severity
+from llmd_ctl.errors import CODES, Problem, Severity
 from llmd_ctl.plan import Plan
 from llmd_ctl.render import Layout, replica_specs
 
-REMEDY = "Install it, put it on your PATH, or name it: `engine: {executable: /path/to/it}`."
+REMEDY = CODES["LC4011"].hint
 
 
 def missing_programs(

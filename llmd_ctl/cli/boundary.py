@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 PROGRAM = "llmd-ctl"
 INTERRUPTED_EXIT = 130
 SPEED = re.compile(r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?")
+NO_NUMBER = {"float_parsing": "a number", "int_parsing": "a whole number"}
 # What any system may answer in ordinary life. Other errors of the system are unforeseen: bugs.
 REFUSALS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOTDIR,
@@ -72,13 +73,30 @@ def _spelled_out(argv: list[str]) -> list[str]:
 
 def _usage_problem(error: typer.TyperException) -> Problem:
     """Turn what typer refused into a problem of ours, with the command's usage as the hint."""
+    import typer
+
     from llmd_ctl.errors import Problem
 
     format_message = getattr(error, "format_message", None)
+    if isinstance(error, typer.BadParameter):
+        error.message = _plainly(error)
     message = format_message() if format_message else str(error)
     context = getattr(error, "ctx", None)
     hint = f"See `{context.command_path} --help`." if context else None
     return Problem("LC6001", message.strip().rstrip(".") or "the command line is wrong", hint=hint)
+
+
+def _plainly(error: typer.BadParameter) -> str:
+    """What is wrong with a value; typer has some of it from pydantic, in that one's words."""
+    from pydantic import ValidationError
+
+    cause = error.__cause__
+    if not isinstance(cause, ValidationError):
+        return str(error.message)
+    first = cause.errors()[0]
+    if first["type"] in NO_NUMBER:
+        return f"{first['input']!r} is not {NO_NUMBER[first['type']]}"
+    return first["msg"].removeprefix("Value error, ")
 
 
 def _refused(error: OSError) -> LlmdError:

@@ -69,11 +69,20 @@ def sarif_document(problems: Iterable[Problem], version: str) -> Json:
 
 
 def _sarif_result(problem: Problem) -> Json:
+    from llmd_ctl.errors import listing
+
+    said = [problem.message]
+    if problem.found is not None:
+        said.append(f"found: {problem.found}")
+    if problem.suggestion is not None:
+        said.append(f"did you mean: {problem.suggestion}")
+    if problem.allowed:
+        said.append(f"allowed: {listing(problem.allowed, problem.found)}")
     hint = f" ({problem.remedy})" if problem.remedy else ""
     result: Json = {
         "ruleId": problem.code,
         "level": problem.severity,
-        "message": {"text": f"{problem.message}{hint}"},
+        "message": {"text": f"{'; '.join(said)}{hint}"},
     }
     if problem.place is not None:
         place = problem.place

@@ -3,7 +3,8 @@
 Called by every verb; the only module that prints. A reader that went away (`| head`) is no error,
 nor is a stream that was closed: what is left is dropped and the verb goes on. Data that can't be
 written for another reason (a full disk) is an error with a code. Colour and width are rich's
-business, and it honours NO_COLOR; text that is piped is plain and wide.
+business; with NO_COLOR there are no escape codes at all. Text that is piped is plain, and as wide
+as COLUMNS says, else wide.
 """
 
 from __future__ import annotations
@@ -122,20 +123,32 @@ def show(items: Iterable[RenderableType], stream: TextIO | None = None) -> None:
 
 
 def prose_width() -> int:
-    """Where words on stderr are wrapped: at the terminal's width, elsewhere at the usual one."""
-    return make_console(sys.stderr).width if is_terminal() else USUAL_WIDTH
+    """Where words on stderr are wrapped: at the terminal's width or COLUMNS, else as usual."""
+    return make_console(sys.stderr).width if is_terminal() else _columns(USUAL_WIDTH)
+
+
+def _columns(otherwise: int) -> int:
+    """The width that COLUMNS asks for where there is no terminal to ask."""
+    said = os.environ.get("COLUMNS", "")
+    return int(said) if SIZE.fullmatch(said) and int(said) >= LEAST_WIDTH else otherwise
 
 
 def make_console(stream: TextIO) -> Console:
-    """A console for a stream. What is not a terminal gets no colour and enough width."""
+    """A console for a stream; what is not a terminal gets no colour and COLUMNS or enough width."""
     from rich.console import Console
 
     if stream.isatty():
-        console = Console(file=stream, highlight=False, _environ=_environment())
+        console = Console(
+            file=stream,
+            highlight=False,
+            color_system=None if os.environ.get("NO_COLOR") else "auto",
+            _environ=_environment(),
+        )
         if console.width < LEAST_WIDTH:
             console.width = USUAL_WIDTH
         return console
-    return Console(file=stream, width=PIPED_WIDTH, highlight=False, force_terminal=False)
+    width = _columns(PIPED_WIDTH)
+    return Console(file=stream, width=width, highlight=False, force_terminal=False)
 
 
 def _environment() -> dict[str, str]:

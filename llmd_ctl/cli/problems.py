@@ -1,16 +1,18 @@
 """Problems for people, on stderr: in the order of the files, apart from each other, counted.
 
-Called by `validate` and by `boundary`, and by the verbs for warnings. How one reads is `errors`'.
+Called by `validate` and by `boundary`, and by the verbs for warnings. How one reads is `errors`';
+what neighbours would all be told to do is told once, below them.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llmd_ctl.cli import output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from llmd_ctl.errors import Problem
 
@@ -52,11 +54,19 @@ def tell(problems: Sequence[Problem], *, counted: bool = False) -> None:
     from llmd_ctl.errors import render_problem
 
     width = output.prose_width() if problems else None
-    texts = [render_problem(problem, width=width) for problem in problems]
+    texts = [render_problem(problem, width=width) for problem in _hints_once(problems)]
     if counted and problems:
         texts.append(count(problems))
     if texts:
         output.note("\n\n".join(texts))
+
+
+def _hints_once(problems: Sequence[Problem]) -> Iterator[Problem]:
+    """Of neighbours with one code and one remedy only the last tells it."""
+    for at, one in enumerate(problems, 1):
+        after = problems[at : at + 1]
+        is_told_below = any((one.code, one.remedy) == (p.code, p.remedy) for p in after)
+        yield replace(one, hint="") if is_told_below else one
 
 
 def count(problems: Sequence[Problem]) -> str:

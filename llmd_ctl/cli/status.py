@@ -39,7 +39,8 @@ def status(
     """Show what is desired, what runs and what the router sees.
 
     The router's address is port 8000 of this machine (admin: 9090), or the next free one; it stays
-    the fleet's until that is deleted.
+    the fleet's until that is deleted. Text shows it with the /v1 that OpenAI clients are given;
+    router.url in JSON is without.
     """
     from llmd_ctl.cli.planning import fleet_name, known_fleets
 

@@ -21,7 +21,7 @@ from llmd_ctl.plan.records import (
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.resilience import taken_over
 from llmd_ctl.plan.scene import Scene
-from llmd_ctl.plan.service import check_routing, promise
+from llmd_ctl.plan.service import check_prices, check_routing, promise
 from llmd_ctl.plan.stock import Placed, Stock
 from llmd_ctl.plan.variant import VariantPlanner
 from llmd_ctl.profiles.catalog import Catalog
@@ -87,6 +87,7 @@ def _model(scene: Scene, index: int, model: spec.Model, placed: list[Placed]) ->
         if planned is not None:
             variants.append(planned)
             placed.append(Placed(model.name, planned, where))
+    check_prices(model, variants, routing, scene.report)
     lengths = [v.max_model_len for v in variants if v.max_model_len is not None]
     return PlannedModel(
         name=model.name,

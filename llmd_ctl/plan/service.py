@@ -6,7 +6,9 @@ taken and the others are named in a warning: nothing that was written is lost si
 
 from __future__ import annotations
 
-from llmd_ctl.plan.records import Slo
+from collections.abc import Sequence
+
+from llmd_ctl.plan.records import PlannedVariant, Slo
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.spec import fleet as spec
 
@@ -17,6 +19,7 @@ BY_STRICTNESS = ("p95", "p99", "p50")
 # finish so many times later than it could.
 PATIENCE = 4
 PLACES_BY_PROMISE = "expected-finish"
+OBJECTIVE: Path = ("spec", "router", "routing", "objective")
 
 
 def promise(model: spec.Model, path: Path, report: Report) -> Slo | None:
@@ -41,7 +44,6 @@ def placed_by(model: spec.Model, routing: spec.Routing) -> tuple[str, ...]:
 def check_routing(model: spec.Model, path: Path, routing: spec.Routing, report: Report) -> None:
     """Warn of an objective or a service level that placing does not, or not fully, go by."""
     saves = routing.objective != "latency"
-    at: Path = ("spec", "router", "routing", "objective")
     if routing.scheduler != PLACES_BY_PROMISE:
         _check_ignored(model, path, routing, report)
     elif saves and model.slo is None:
@@ -49,14 +51,35 @@ def check_routing(model: spec.Model, path: Path, routing: spec.Routing, report: 
             f"{model.name} has no slo: objective {routing.objective} lets a request finish up to "
             f"{PATIENCE} times later than on the fastest endpoint, and no more"
         )
-        report.warn("LC3025", message, at)
+        report.warn("LC3025", message, OBJECTIVE)
+
+
+def check_prices(
+    model: spec.Model, variants: Sequence[PlannedVariant], routing: spec.Routing, report: Report
+) -> None:
+    """Warn of variants without a price where money is to be saved among several."""
+    saves = routing.objective != "latency" and routing.scheduler == PLACES_BY_PROMISE
+    without = [one for one in variants if one.price_per_hour is None]
+    if not saves or len(variants) == 1 or not without:
+        return
+    objective = f"objective {routing.objective}"
+    titles = ", ".join(f"{model.name}/{one.name}" for one in without)
+    verb, them = ("has", "it") if len(without) == 1 else ("have", "each")
+    message = f"{titles} {verb} no price: {objective} takes {them} for the dearest of {model.name}"
+    if len(without) == len(variants):
+        message = f"no variant of {model.name} has a price: {objective} goes by time alone"
+    own = "Set pricePerDeviceHour of its accelerator in the inventory."
+    others = "An endpoint has none, as its size is not known; objective: latency needs none."
+    kinds = ((own, True), (others, False))
+    hint = " ".join(t for t, managed in kinds if any(one.managed is managed for one in without))
+    report.warn("LC3025", message, OBJECTIVE, hint=hint)
 
 
 def _check_ignored(model: spec.Model, path: Path, routing: spec.Routing, report: Report) -> None:
     scheduler = f"scheduler {routing.scheduler}"
     if routing.objective != "latency":
         message = f"objective {routing.objective} does nothing with {scheduler}"
-        report.warn("LC3026", message, ("spec", "router", "routing", "objective"))
+        report.warn("LC3026", message, OBJECTIVE)
     if model.slo is not None:
         message = f"{scheduler} does not place by the slo of {model.name}"
         report.warn("LC3026", message, (*path, "slo"))

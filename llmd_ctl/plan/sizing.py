@@ -44,6 +44,7 @@ class Sizing:
     settings: Settings
     shape: ModelShape
     devices: int
+    most_devices: int | None  # of all machines together; None: nobody counted them
     memory_bytes: int | None  # of a host, as observed
     expert: int | None  # expert parallelism as said
     is_local: bool  # whether the model lies on this machine
@@ -333,6 +334,8 @@ class Sizing:
             reload=lambda length: self._load_of(length, load.kv_format),
             tensor_at=self.settings.path_of("tensor"),
             kv_bytes_at=self.settings.path_of("kvBytes"),
+            takes_stages="pipeline" not in self.chosen.on.unsupported,
+            most_devices=self.most_devices,
         )
 
 

@@ -90,6 +90,11 @@ class Stock:
             return item[1].devices_per_node
         return int(accelerator.spec.devices_per_node.over(1))
 
+    def most_devices(self, target: str | None, accelerator: Accelerator) -> int | None:
+        """Devices of all machines together, for stages of a replica; None: nobody counted them."""
+        item = self._items.get((target, accelerator.name))
+        return _listed(item[1]) if item is not None else None
+
     def price(self, target: str | None, accelerator: Accelerator) -> tuple[float | None, str]:
         """Return the price of a device for an hour, and where it is from."""
         item = self._items.get((target, accelerator.name))
@@ -109,9 +114,8 @@ class Stock:
         message = f"{accelerator.name} is not on this machine"
         if count:
             message = f"this machine has {count} {accelerator.name}, the variant needs {needed}"
-        hint = "--simulate replaces the engines by simulated ones, and says so everywhere."
         allowed = tuple(sorted(name for name, n in self._observed.accelerators.items() if n))
-        self._report.add("LC3014", message, path, found=found, allowed=allowed, hint=hint)
+        self._report.add("LC3014", message, path, found=found, allowed=allowed)
 
     def check_sharing(self, placed: Sequence[Placed]) -> None:
         """Warn of what would need devices of this machine dealt out to replicas.

@@ -146,8 +146,9 @@ class VariantPlanner:
         scene, variant = self.scene, ready.variant
         devices = scene.stock.devices_per_node(variant.target, ready.accelerator)
         here = scene.stock.here(ready.accelerator)
+        most = scene.stock.most_devices(variant.target, ready.accelerator)
         if not ready.simulated and here:
-            devices = min(devices, here)
+            devices, most = min(devices, here), here
         return Sizing(
             title=f"{self.model.name}/{variant.name}",
             accelerator=ready.accelerator,
@@ -155,6 +156,7 @@ class VariantPlanner:
             settings=ready.settings,
             shape=ready.shape,
             devices=devices,
+            most_devices=most,
             memory_bytes=scene.observed.memory_bytes,
             expert=variant.parallelism.expert,
             is_local=self.reader.is_local,
@@ -290,6 +292,7 @@ class VariantPlanner:
             reasons.append(
                 "its speed is taken to be that of the smallest size that fits; the router learns"
             )
+            reasons.append("its own size is not known and so its price is not: the router has none")
         ref = reference(self.scene.spec, self.model, variant)
         return PlannedVariant(
             name=variant.name,
@@ -326,15 +329,14 @@ class VariantPlanner:
     def _external_facts(
         self, variant: spec.Variant, path: Path, quiet: Report
     ) -> tuple[perf.ReplicaFacts, Capacity, str] | None:
-        """Return the facts of a replica of this kind, if it were planned here."""
+        """Return the facts of a replica of this kind, if it were planned here; never its price."""
         as_if = replace(self.scene, report=quiet, simulate=1.0)  # its weights need not be here
         planner = VariantPlanner(as_if, self.model, self.path, self.slo)
         ready = planner._ready(variant, path)
         sized = planner._size(ready) if ready is not None else None
         if ready is None or sized is None:
             return None
-        price, _ = planner._price(ready, sized.parallel)
-        measured = measure(as_if, ready, sized, self.slo, price)
+        measured = measure(as_if, ready, sized, self.slo, None)
         if measured is None:
             return None
         return measured[0], measured[1], ready.accelerator.spec.vendor

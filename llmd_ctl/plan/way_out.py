@@ -16,6 +16,7 @@ from llmd_ctl.plan.report import Path
 from llmd_ctl.profiles.accelerator import Accelerator
 from llmd_ctl.profiles.shape import ModelShape
 
+MOST_STAGES = 16  # nobody joins more machines for a replica
 LEAST_CONTEXT = 256  # below it a context serves nobody, so it is no way out
 
 
@@ -37,6 +38,8 @@ class Refused:
     reload: Callable[[int], Load]
     tensor_at: Path | None
     kv_bytes_at: Path | None
+    takes_stages: bool  # whether the engine has pipelines on this accelerator
+    most_devices: int | None  # of all machines together; None: nobody counted them
 
     def way_out(self) -> str:
         """Say the first way that works."""
@@ -46,6 +49,7 @@ class Refused:
         yield from self._less_kv()
         yield from self._wider()
         yield from self._shorter()
+        yield from self._staged()
 
     def _less_kv(self) -> Iterator[str]:
         """The engine was told to take more for KV than is left."""
@@ -58,12 +62,8 @@ class Refused:
             yield f"{key}: {left} is the most that fits."
 
     def _wider(self) -> Iterator[str]:
-        topology = self.accelerator.spec.topology
-        groups = topology.groups if topology is not None else ()
-        for tensor in parallel.legal_tensors(self.shape, self.devices):
-            if tensor > self.tensor and (not groups or tensor in groups):
-                if not self._fits(tensor, self.load):
-                    continue
+        for tensor in self._tensors():
+            if tensor > self.tensor and self._fits(tensor, self.load):
                 said = self.tensor_at[-1] if self.tensor_at is not None else "tensor"
                 if said == "tensor":
                     yield f"parallelism: {{tensor: {tensor}}} fits."
@@ -83,6 +83,31 @@ class Refused:
                 too_long = middle
         if length >= LEAST_CONTEXT:
             yield f"maxModelLen: {length} is the longest that fits."
+
+    def _staged(self) -> Iterator[str]:
+        """The fewest stages of the widest split that one machine takes."""
+        if not self.takes_stages or (self.tensor_at is not None and self.tensor_at[-1] != "tensor"):
+            return
+        whole = self.split(self._widest())
+        for stages in range(whole.pipeline + 1, MOST_STAGES + 1):
+            split = replace(whole, pipeline=stages)
+            enough = self.most_devices is None or split.devices <= self.most_devices
+            if not enough or parallel.pipeline_objection(self.shape, stages) is not None:
+                return
+            if fit_of(self.shape, split, self.device, self.load).verdict == "fits":
+                asked = f"{{tensor: {split.tensor}, pipeline: {stages}}}"
+                yield f"It fits on {split.devices} devices with parallelism: {asked}."
+                return
+
+    def _widest(self) -> int:
+        return max((self.tensor, *self._tensors()))
+
+    def _tensors(self) -> list[int]:
+        """What one machine takes, and the cloud hands out."""
+        topology = self.accelerator.spec.topology
+        groups = topology.groups if topology is not None else ()
+        legal = parallel.legal_tensors(self.shape, self.devices)
+        return [tensor for tensor in legal if not groups or tensor in groups]
 
     def _fits(self, tensor: int, load: Load) -> bool:
         return fit_of(self.shape, self.split(tensor), self.device, load).verdict == "fits"

@@ -34,6 +34,12 @@ def test_the_version_is_written_once(workspace: dict[str, Any], pyproject: dict[
     assert version("llmd-ctl") == workspace["package"]["version"]
 
 
+def test_the_model_that_a_guide_has_one_link_is_none_of_gits(repo_root: Path) -> None:
+    for guide in (repo_root / "guides").iterdir():
+        ignored = ["git", "check-ignore", "--quiet", str(guide / "model")]
+        assert subprocess.run(ignored, cwd=repo_root, check=False).returncode == 0, guide
+
+
 def test_ci_runs_the_test_command_of_the_readme(repo_root: Path) -> None:
     command = (repo_root / ".ci" / "run").read_text().split("exec ")[1].strip()
     assert command == "make test"

@@ -34,7 +34,7 @@ def run_guide(folder: Path, path: str) -> list[str]:
 def guide(repo_root: Path, tmp_path: Path, tiny_model: Path) -> Path:
     """The guide's folder with a model in it."""
     folder = tmp_path / "guide"
-    shutil.copytree(repo_root / GUIDE, folder)
+    shutil.copytree(repo_root / GUIDE, folder, ignore=shutil.ignore_patterns("model"))
     (folder / "model").symlink_to(tiny_model)
     return folder
 
@@ -66,4 +66,5 @@ def test_the_guide_names_its_installs_and_what_the_test_ran(repo_root: Path) -> 
     assert "pip install 'llmd-ctl[llamacpp]'" in text
     assert "docs.vllm.ai" in text
     assert "The test ran" in text
+    assert "python ../../ci/engines model" in text
     assert len(blocks(text)) >= 8

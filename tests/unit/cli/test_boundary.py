@@ -60,12 +60,36 @@ BAD_COMMANDS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["plan", "x", "--output", "sarif"], "'sarif' is not one of 'text', 'json', 'yaml'"),
+        (["load", "http://x", "--model", "m", "--rate", "abc"], "'abc' is not a number"),
+    ],
+)
+def test_a_wrong_value_is_told_in_words_of_the_command_line(
+    command: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(command) == 64
+    head = " ".join(capsys.readouterr().err.partition("  hint:")[0].split())
+    assert head == f"error[LC6001]: Invalid value for '{command[-2]}': {told}"
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_of_every_verb_is_one_screen(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([verb, "--help"]) == 0
     shown = capsys.readouterr().out
     assert f"Usage: llmd-ctl {verb}" in shown
     assert len(shown.splitlines()) <= 40
+
+
+def test_help_of_status_says_how_its_two_addresses_differ(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["status", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Text shows it with the /v1" in said
+    assert "router.url in JSON is without" in said
 
 
 def test_the_list_of_verbs_is_complete_and_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +159,7 @@ def test_an_error_is_wrapped_at_the_usual_width_and_the_line_of_the_file_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.delenv("COLUMNS", raising=False)
     line = f"    variants: [{{name: h100, accelerator: nvidia-h10}}]  # {'x' * 30}"
     text = FLEET.replace("    variants: [{name: h100, accelerator: nvidia-h100}]", line)
     (tmp_path / "fleet.yaml").write_text(text)

@@ -136,8 +136,24 @@ def test_a_program_that_is_not_here_is_warned_of(
     assert run([*argv, "fleet.yaml"]) == 0
     shown = capsys.readouterr().err
     assert "warning[LC4011]: chat/h100: `no-such-engine` is not on this machine" in shown
+    assert "leave the variant out" in " ".join(shown.split())
     assert run([*argv, "fleet.yaml", "--simulate"]) == 0
     assert "LC4011" not in capsys.readouterr().err
+
+
+def test_the_way_out_of_several_accelerators_that_are_not_here_is_told_once(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = "nvidia-h100}, {name: other, accelerator: amd-mi300x}"
+    (place / "fleet.yaml").write_text(FLEET.replace("nvidia-h100}", more))
+    capsys.readouterr()
+    assert run(["plan", "fleet.yaml", "--output", "json"]) == 66
+    shown = capsys.readouterr()
+    assert shown.err.count("error[LC3014]") == 2
+    assert shown.err.count("hint: --simulate plans and runs it anyway") == 1
+    assert shown.err.index("hint: ") > shown.err.rindex("error[LC3014]")
+    problems = json.loads(shown.out)["problems"]
+    assert all("--simulate" in problem["hint"] for problem in problems)
 
 
 def test_an_edited_command_is_shown_by_a_dry_run(

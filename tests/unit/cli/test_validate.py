@@ -68,6 +68,17 @@ def test_problems_stand_apart_and_the_last_line_counts_them(
     assert last == f"{errors} errors, 1 warning in 3 files"
 
 
+def test_sarif_tells_in_its_message_all_that_the_text_does(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "c.yaml").write_text(FLEET.replace("nvidia-h100", "nvidia-h101"))
+    assert run(["validate", "c.yaml", "--output", "sarif"]) == 65
+    [result] = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    text = result["message"]["text"]
+    assert "; found: nvidia-h101; did you mean: nvidia-h100; allowed: nvidia-h100, nvidia-" in text
+    assert text.endswith(")")
+
+
 def test_what_is_right_counts_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "c.yaml").write_text(FLEET)
     assert run(["validate", "c.yaml"]) == 0

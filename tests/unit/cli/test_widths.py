@@ -13,11 +13,14 @@ from llmd_ctl.apply.status import FleetStatus, ModelStatus, ReplicaStatus, Varia
 from llmd_ctl.cli import output
 from llmd_ctl.cli.demo.view import summary_view
 from llmd_ctl.cli.plan_view import plan_view
+from llmd_ctl.cli.problems import tell
 from llmd_ctl.cli.status import reasons, status_view
+from llmd_ctl.errors import Problem
 from tests.unit.cli.test_status import endpoint, fleet, served_by
 from tests.unit.cli.test_views import FIT, UNKNOWN, VARIANT, demo_document, drawn, plan_of
 
 WIDTHS = [60, 80, 120, 200]
+ACCELERATORS = tuple(f"nvidia-b{number}" for number in range(100, 133))
 LONG = "a-model-with-" + "a-name-" * 7 + "x"
 CHANGE = Change("change", LONG, "h100", ("facts.prefill: 1 → 2", "env.LD_PRELOAD: a → b"), 3)
 STALE = "load last reported {}s ago: loses weight as it ages"
@@ -88,15 +91,42 @@ def test_what_finds_no_room_stands_named_under_its_row(width: int, under: str) -
     assert " ".join(line.strip() for line in lines[row + 1 : until]) == under
 
 
-def test_what_is_no_terminal_has_one_width_whatever_the_environment(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("columns", "out", "prose"),
+    [("60", 60, 60), ("90", 90, 90), ("200", 200, 200), ("0", 160, 80), ("x", 160, 80)],
+)
+def test_what_is_no_terminal_is_as_wide_as_columns_says_else_as_usual(
+    columns: str,
+    out: int,
+    prose: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def shown(columns: str) -> str:
-        monkeypatch.setenv("COLUMNS", columns)
-        output.show(status_view(ILL))
-        return capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", columns)
+    output.show(plan_view(PLAN, [CHANGE]))
+    tell([Problem("LC2010", "no such thing", found="nvidia-b", allowed=ACCELERATORS)])
+    shown = capsys.readouterr()
+    assert out - 25 < max(map(cell_len, shown.out.splitlines())) <= out
+    assert prose - 25 < max(map(cell_len, shown.err.splitlines())) <= prose
 
-    assert shown("40") == shown("300")
+
+class Terminal(io.StringIO):
+    """What is written to it, as if to a terminal."""
+
+    def isatty(self) -> bool:
+        """Whether a person reads it."""
+        return True
+
+
+@pytest.mark.parametrize(("no_color", "escapes"), [("1", False), ("", True)])
+def test_no_color_leaves_no_escape_code_at_all(
+    monkeypatch: pytest.MonkeyPatch, no_color: str, *, escapes: bool
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", no_color)
+    terminal = Terminal()
+    output.show(plan_view(PLAN, [CHANGE]), terminal)
+    assert ("\x1b" in terminal.getvalue()) == escapes
 
 
 @pytest.mark.parametrize(
@@ -106,10 +136,6 @@ def test_what_is_no_terminal_has_one_width_whatever_the_environment(
 def test_a_terminal_too_narrow_for_words_is_taken_for_one_of_80(
     monkeypatch: pytest.MonkeyPatch, columns: str, width: int
 ) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("LINES", "9" * 5000)

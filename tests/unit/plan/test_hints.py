@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from llmd_ctl.errors import render_problem
+from llmd_ctl.plan import Observed
 from tests.unit.plan.fleets import fleet_text, plan_text, planned, problems_of, refused, tiny
 
 H100 = "name: v, accelerator: nvidia-h100"
@@ -126,7 +127,7 @@ def test_only_of_a_local_model_one_is_told_to_change_its_config(tmp_path: Path) 
 
 def proposed(remedy: str) -> str:
     """The change that a hint proposes, as keys of a variant."""
-    found = re.match(r"(parallelism: \{tensor: \d+\}|(\w+): \d+) ", remedy)
+    found = re.search(r"(parallelism: \{[^}]*\}|\b(\w+): \d+)[ .]", remedy)
     return "" if found is None else found[1]
 
 
@@ -139,6 +140,8 @@ def proposed(remedy: str) -> str:
         ("google-tpu-v5e", QWEN, ""),
         ("google-tpu-v6e", QWEN, ""),
         ("intel-arc-b60", QWEN, ""),
+        ("nvidia-h100", "hf://meta-llama/Llama-3.1-405B-Instruct", ""),
+        ("google-tpu-v6e", "hf://meta-llama/Llama-3.1-405B-Instruct", ""),
     ],
 )
 def test_the_way_out_of_a_replica_that_does_not_fit_can_be_gone(
@@ -164,6 +167,22 @@ def test_a_slice_is_proposed_that_the_cloud_hands_out() -> None:
     variant = "{name: v, accelerator: google-tpu-v5e, maxModelLen: 4096, parallelism: {tensor: %d}}"
     assert planned(variant % 2, uri=model).fit
     assert refused(variant % 1, uri=model).remedy == "parallelism: {tensor: 4} fits."
+
+
+def test_stages_are_proposed_where_one_machine_is_too_small_and_the_engine_has_them() -> None:
+    large = "hf://meta-llama/Llama-3.1-405B-Instruct"
+    problem = refused("{name: v, accelerator: nvidia-h100}", uri=large)
+    assert problem.remedy == "It fits on 16 devices with parallelism: {tensor: 8, pipeline: 2}."
+    assert "pipeline" not in refused("{name: v, accelerator: intel-gaudi2}", uri=large).remedy
+    item = "inventory: [{accelerator: nvidia-h100, devicesPerNode: 8, nodes: %d}]"
+    one, two = (
+        refused("{name: v, accelerator: nvidia-h100}", uri=large, spec=item % nodes)
+        for nodes in (1, 2)
+    )
+    assert ("pipeline" in one.remedy, "pipeline" in two.remedy) == (False, True)
+    here = Observed(accelerators={"nvidia-h100": 8})
+    text = fleet_text("- {name: v, accelerator: nvidia-h100}", uri=large)
+    assert "pipeline" not in problems_of(text, simulate=None, observed=here)[0].remedy
 
 
 def test_the_hint_names_the_argument_that_set_the_split() -> None:

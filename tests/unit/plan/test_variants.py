@@ -434,6 +434,18 @@ def test_an_endpoint_is_routed_to_with_facts_and_not_managed() -> None:
     assert plan.warnings == ()
 
 
+def test_what_the_router_is_told_of_an_endpoints_price_is_what_the_plan_shows() -> None:
+    text = fleet_text(
+        '- {name: old, accelerator: nvidia-h200, endpoint: {url: "http://10.0.0.7:8000"}}',
+        spec="inventory: [{accelerator: nvidia-h200, pricePerDeviceHour: 3.1}]",
+    )
+    (old,) = plan_text(text).models[0].variants
+    assert old.price_per_hour is None
+    assert old.facts is not None
+    assert old.facts.get("pricePerHour") is None
+    assert any("price" in reason and "size" in reason for reason in old.reasons)
+
+
 @pytest.mark.parametrize(
     ("accelerator", "uri"),
     [("nvidia-b9", "hf://meta-llama/Llama-3.1-8B"), ("nvidia-l4", "hf://acme/secret")],
@@ -525,6 +537,35 @@ def test_without_a_service_level_the_bound_of_saving_money_is_said(objective: st
     assert f"objective {objective} lets a request finish up to 4 times later" in message
     assert routed(objective, "expected-finish", "slo: {itl: {p95: 1s}}") == []
     assert routed("latency", "expected-finish") == []
+
+
+@pytest.mark.parametrize("objective", ["cost", "balanced", "latency"])
+def test_a_variant_without_a_price_is_named_where_money_is_to_be_saved(objective: str) -> None:
+    gaudi = "{name: g, accelerator: intel-gaudi3}"
+    old = '{name: old, accelerator: nvidia-l4, endpoint: {url: "http://10.0.0.7:8000"}}'
+    spec = f"router: {{routing: {{objective: {objective}}}}}"
+    slo = "slo: {itl: {p95: 10s}}"
+
+    def told(*variants: str, more: str = "") -> list[tuple[str, str, str]]:
+        text = fleet_text("\n".join(f"- {v}" for v in variants), model=slo, spec=spec + more)
+        return [(w.code, w.message, w.remedy) for w in plan_text(text).warnings]
+
+    assert told(H100) == told(gaudi) == told(H100, H100.replace("v,", "w,")) == []
+    if objective == "latency":
+        assert told(H100, gaudi, old) == []
+        return
+    ((code, message, remedy),) = told(H100, gaudi)
+    assert code == "LC3025"
+    assert message == f"chat/g has no price: objective {objective} takes it for the dearest of chat"
+    assert "pricePerDeviceHour" in remedy
+    listed = "{accelerator: nvidia-h100}, {accelerator: intel-gaudi3, pricePerDeviceHour: 2.0}"
+    priced = f"\ninventory: [{listed}]"
+    assert told(H100, gaudi, more=priced) == []
+    ((_, message, remedy),) = told(H100, old)
+    assert message.startswith("chat/old has no price")
+    assert "endpoint" in remedy
+    ((_, message, _),) = told(gaudi, old)
+    assert message == f"no variant of chat has a price: objective {objective} goes by time alone"
 
 
 def test_the_bound_of_saving_money_is_the_schedulers() -> None:

@@ -28,6 +28,9 @@ GRACE_SECONDS = 5.0
 # ctrl-C would press it in vain. Handled here, it is the default again in what we start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The width of the terminal that the tests run in is none of what they start.
+os.environ.pop("COLUMNS", None)
+
 hypothesis.settings.register_profile("dev", max_examples=50, deadline=None, derandomize=True)
 hypothesis.settings.register_profile("ci", max_examples=300, deadline=None, derandomize=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))

@@ -170,4 +170,14 @@ RULES = (
         at=("--kda-prefill-backend",),
         source="vLLM 0.32.0 engine/arg_utils.py:2822",
     ),
+    Rule(
+        "V159",
+        "Sequence parallelism of hyper-connections is for CUDA, in one stage",
+        when=lambda line: line.on_by("--enable-hc-sp"),
+        require=lambda line: line.platform == "cuda" and line.pipeline == 1,
+        message="--enable-hc-sp is for NVIDIA alone, and for models in one pipeline stage",
+        remedy="Leave it out, or run on NVIDIA with --pipeline-parallel-size 1.",
+        at=("--enable-hc-sp",),
+        source="vLLM 0.32.0 config/model.py:1538",
+    ),
 )

@@ -1,7 +1,7 @@
-"""The rules against the open part of the truth set: what an engine takes, no rule may refuse.
+"""The rules against the open part of the truth set, both ways.
 
-What is held out is not read here. Entries of engines, versions and models that are not known yet
-are left out, and counted.
+None refuses what an engine takes; what it refuses, or takes and ignores, is told. What is held out
+is not read here. Entries of engines, versions and models that are not known yet are left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from llmd_ctl.profiles.catalog import UnknownProfile
-from tests.unit.profiles.rules.lines import CATALOG, judged, knows
+from tests.unit.profiles.rules.lines import CATALOG, Judged, judged, knows
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "truth"
 
@@ -58,15 +58,39 @@ def _is_known(entry: dict[str, Any]) -> bool:
 ENTRIES = _entries()
 
 
-@pytest.mark.parametrize(
-    "entry", [e for e in ENTRIES if e["expect"] == "legal"], ids=lambda e: str(e["id"])
-)
-def test_what_an_engine_takes_no_rule_refuses(entry: dict[str, Any]) -> None:
-    model = entry["model"].removeprefix("hf://")
-    found = judged(
-        accelerator_of(entry), model, entry["argv"],
-        engine=entry["engine"], version=entry["version"], env=entry.get("env"),
+def _judge(entry: dict[str, Any]) -> Judged:
+    return judged(
+        accelerator_of(entry),
+        entry["model"].removeprefix("hf://"),
+        entry["argv"],
+        engine=entry["engine"],
+        version=entry["version"],
+        env=entry.get("env"),
         devices=devices_of(entry),
-    )  # fmt: skip
+    )
+
+
+def _expecting(*verdicts: str) -> list[Any]:
+    return [pytest.param(e, id=str(e["id"])) for e in ENTRIES if e["expect"] in verdicts]
+
+
+@pytest.mark.parametrize("entry", _expecting("legal"))
+def test_what_an_engine_takes_no_rule_refuses(entry: dict[str, Any]) -> None:
+    found = _judge(entry)
     told = [words for words in found.warnings if words.partition(":")[0] not in TAKEN]
     assert (found.errors, told) == ([], []), entry["because"]
+
+
+@pytest.mark.parametrize("entry", _expecting("illegal"))
+def test_what_an_engine_refuses_is_refused(entry: dict[str, Any]) -> None:
+    assert _judge(entry).errors, entry["because"]
+
+
+@pytest.mark.parametrize("entry", _expecting("ignored"))
+def test_what_an_engine_takes_and_ignores_is_told(entry: dict[str, Any]) -> None:
+    found = _judge(entry)
+    assert found.errors or found.warnings, entry["because"]
+
+
+def test_so_many_entries_are_judged() -> None:
+    assert len(ENTRIES) == 276  # of 440; each engine, version and model that comes adds to them

@@ -11,9 +11,6 @@ from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.scene import Ready
 from llmd_ctl.profiles.rules import Finding, Line, check, given_of
 
-# Its kernel for latents has blocks of one size (vLLM 0.32.0 platforms/cpu.py:275).
-FIXED = ("aarch64", "mla")
-
 
 def choose_blocks(ready: Ready) -> None:
     """Take the blocks of the attention that runs, where nobody says any.
@@ -28,19 +25,19 @@ def choose_blocks(ready: Ready) -> None:
     line = _line(ready, "")
     named = line.kernel.blocks if line.kernel is not None else ()
     known = ready.chosen.on.attention.get(ready.shape.traits.kind)
-    own = min(named, default=None) or (known.block_multiple if known is not None else None)
-    fixed = (ready.accelerator.spec.architecture, ready.shape.traits.kind) == FIXED
-    if own is not None and (now % own or fixed):
+    only = known.block if known is not None else None
+    own = only or min(named, default=None) or (known.block_multiple if known is not None else None)
+    if own is not None and (now % own or only):
         settings.decide("blockSize", own, "the attention of this kind of model")
 
 
-def judge(ready: Ready, model_name: str, report: Report) -> bool:
+def judge(ready: Ready, model_uri: str, report: Report) -> bool:
     """Report what the rules find; True: nothing is refused, or the variant insists on it.
 
     A rule that sizing has too is left to it: it says what would fit.
     """
     legal = True
-    for finding in check(_line(ready, model_name)):
+    for finding in check(_line(ready, model_uri)):
         refused = finding.rule.severity == "error"
         told = f"{finding.rule.id}: {finding.message}"
         if finding.rule.sized or (refused and ready.settings.insists(told)):
@@ -58,14 +55,14 @@ def judge(ready: Ready, model_name: str, report: Report) -> bool:
     return legal
 
 
-def _line(ready: Ready, model_name: str) -> Line:
+def _line(ready: Ready, model_uri: str) -> Line:
     engine = ready.chosen.engine
     return Line(
         engine=engine,
         on=ready.chosen.on,
         version=ready.chosen.version,
         accelerator=ready.accelerator,
-        model_name=model_name,
+        model_uri=model_uri,
         model=ready.shape,
         given=given_of(ready.settings.said(), engine.json_flags),
         env={name: each.value for name, each in ready.chosen.on.env.items()},

@@ -6,7 +6,6 @@ of it (`Observed.models`). A profile of the user's that has the model's name com
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.profiles.catalog import Catalog, UnknownProfile
 from llmd_ctl.profiles.engine import Engine
 from llmd_ctl.profiles.model import ConfigError, LocalModel, ModelSpec
+from llmd_ctl.profiles.rules.line import version_of
 from llmd_ctl.profiles.shape import DTYPES, ModelShape, read_shape
 from llmd_ctl.spec import fleet as spec
 from llmd_ctl.spec.json_text import read_json
@@ -113,7 +113,7 @@ class ModelReader:
         """Report an engine that is older than the first one that knows the model."""
         spec = self._spec()
         first = spec.min_version.get(engine.name) if spec is not None else None
-        if first is None or _numbers(version) >= _numbers(first):
+        if first is None or version_of(version) >= version_of(first):
             return True
         self._report.add(
             "LC3029", f"{engine.name} {version} does not know {self._model.uri}", path,
@@ -154,12 +154,6 @@ class ModelReader:
             allowed=self._catalog.names("ModelProfile"),
             hint="Give a ModelProfile with its config.json (spec.profiles), or a local folder.",
         )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return a version as numbers; what follows them is left out."""
-    words = (re.match(r"[0-9]{0,9}", word) for word in version.lstrip("v").split("."))
-    return tuple(int(word[0]) for word in words if word is not None and word[0])
 
 
 def _parsed(text: str) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from llmd_ctl.plan import context, memory, parallel
+from llmd_ctl.plan import context, memory
 from llmd_ctl.plan.engines import Chosen
 from llmd_ctl.plan.fit import Device, Load, fit_of, gib
 from llmd_ctl.plan.kept import Keeping, kept
@@ -16,11 +16,10 @@ from llmd_ctl.plan.records import Fit, Parallel
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.settings import Settings
 from llmd_ctl.plan.way_out import Refused
+from llmd_ctl.profiles import split as splits
 from llmd_ctl.profiles.accelerator import Accelerator
 from llmd_ctl.profiles.flag_value import MOST
 from llmd_ctl.profiles.shape import ModelShape
-
-GAUDI = "fp8_inc"  # no other accelerator has this type of KV
 
 
 @dataclass(frozen=True)
@@ -154,19 +153,21 @@ class Sizing:
         return None
 
     def _kv_words(self) -> tuple[str, ...]:
-        """What the engine calls types of KV here."""
-        engine = self.chosen.engine.spec
-        flag = engine.flags.get(engine.roles.get("kvDtype", ""))
-        words = self.chosen.on.kv_dtypes or (flag.choices if flag is not None else ())
-        known = [name for name in memory.KV_FORMATS if not words or name in words]
-        return tuple(name for name in known if name in self.chosen.on.kv_dtypes or name != GAUDI)
+        """Types of KV that the model can have here, in the engine's words."""
+        engine, on = self.chosen.engine, self.chosen.on
+        known = on.attention.get(self.shape.traits.kind)
+        architecture = self.accelerator.spec.architecture
+        kernels = [engine.kernel(name, architecture) for name in (known.order if known else ())]
+        words = {word for kernel in kernels if kernel is not None for word in kernel.kv_dtypes}
+        taken = on.kv_dtypes or words or set(memory.KV_FORMATS)
+        return tuple(name for name in memory.KV_FORMATS if name in taken)
 
     def _stages(self) -> int | None:
         stages = self.settings.whole("pipeline") or 1
         if stages == 1:
             return 1
         reason = self.chosen.on.unsupported.get("pipeline")
-        reason = reason or parallel.pipeline_objection(self.shape, stages)
+        reason = reason or splits.pipeline_objection(self.shape, stages)
         if reason is not None:
             message = f"pipeline parallelism {stages} is not possible: {reason}"
             legal = "1" if "pipeline" in self.chosen.on.unsupported else f"1 to {self.shape.layers}"
@@ -179,13 +180,13 @@ class Sizing:
     def _tensors(self) -> tuple[int, ...]:
         """Return the tensor parallelisms to try, smallest first; none, and a problem: illegal."""
         if self.settings.path_of("tensor") is None:
-            return self._expert_tensors(parallel.candidates(self.shape, self.devices))
+            return self._expert_tensors(splits.candidates(self.shape, self.devices))
         tensor = self.settings.whole("tensor") or 1
-        objection = parallel.tensor_objection(self.shape, tensor)
+        objection = splits.tensor_objection(self.shape, tensor)
         if tensor > self.devices:
             objection = f"a machine has {self.devices} {self.accelerator.name}"
         if objection is not None:
-            legal = parallel.legal_tensors(self.shape, self.devices)
+            legal = splits.legal_tensors(self.shape, self.devices)
             message = f"tensor parallelism {tensor} is not possible: {objection}"
             self.report.add(
                 "LC3011", message, self._where("tensor"), found=str(tensor),
@@ -199,7 +200,7 @@ class Sizing:
         if self.settings.value("expert") is not True or not tensors:
             return tensors
         said = self.expert if self.expert != 1 else None
-        objections = {n: parallel.expert_objection(self.shape, said or n, n) for n in tensors}
+        objections = {n: splits.expert_objection(self.shape, said or n, n) for n in tensors}
         kept = tuple(n for n, objection in objections.items() if objection is None)
         if not kept:
             self._no_experts(tensors, said, objections[tensors[-1]])
@@ -207,7 +208,7 @@ class Sizing:
 
     def _no_experts(self, tensors: tuple[int, ...], said: int | None, why: str | None) -> None:
         """Refuse the expert parallelism with those that go with the tensor parallelisms."""
-        good = [n for n in tensors if parallel.expert_objection(self.shape, n, n) is None]
+        good = [n for n in tensors if splits.expert_objection(self.shape, n, n) is None]
         legal = tuple(str(n) for n in sorted({1, *good}))
         found, hint = str(said or "true"), None
         if not self.shape.experts:
@@ -267,7 +268,7 @@ class Sizing:
         if self.settings.path_of("tensor") is not None:
             return []
         powers = [1 << n for n in range(1, self.devices.bit_length()) if 1 << n <= self.devices]
-        found = ((n, parallel.tensor_objection(self.shape, n)) for n in powers)
+        found = ((n, splits.tensor_objection(self.shape, n)) for n in powers)
         return [f"tensor {n}: {objection}" for n, objection in found if objection is not None]
 
     def _reasons(self, split: Parallel, load: Load, device: Device) -> tuple[str, ...]:

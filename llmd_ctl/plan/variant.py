@@ -49,7 +49,7 @@ class VariantPlanner:
         if ready is None:
             return None
         choose_blocks(ready)
-        legal = ready.chosen.is_simulated or judge(ready, self.model.name, self.scene.report)
+        legal = ready.chosen.is_simulated or judge(ready, self.model.uri, self.scene.report)
         ready.settings.check_unsafe()
         if not legal:
             return None

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from llmd_ctl.plan import parallel
 from llmd_ctl.plan.fit import Device, Load, bytes_left, fit_of, gib
 from llmd_ctl.plan.records import Fit, Parallel
 from llmd_ctl.plan.report import Path
+from llmd_ctl.profiles import split as splits
 from llmd_ctl.profiles.accelerator import Accelerator
 from llmd_ctl.profiles.shape import ModelShape
 
@@ -92,7 +92,7 @@ class Refused:
         for stages in range(whole.pipeline + 1, MOST_STAGES + 1):
             split = replace(whole, pipeline=stages)
             enough = self.most_devices is None or split.devices <= self.most_devices
-            if not enough or parallel.pipeline_objection(self.shape, stages) is not None:
+            if not enough or splits.pipeline_objection(self.shape, stages) is not None:
                 return
             if fit_of(self.shape, split, self.device, self.load).verdict == "fits":
                 asked = f"{{tensor: {split.tensor}, pipeline: {stages}}}"
@@ -106,7 +106,7 @@ class Refused:
         """What one machine takes, and the cloud hands out."""
         topology = self.accelerator.spec.topology
         groups = topology.groups if topology is not None else ()
-        legal = parallel.legal_tensors(self.shape, self.devices)
+        legal = splits.legal_tensors(self.shape, self.devices)
         return [tensor for tensor in legal if not groups or tensor in groups]
 
     def _fits(self, tensor: int, load: Load) -> bool:

@@ -26,6 +26,9 @@ class Backend(Cited):
     block_multiple: Annotated[
         int | None, Unknown("any block size is passed on, and the engine may refuse it")
     ] = None  # of the first of `order`
+    block: Annotated[int | None, Unknown("several sizes are taken: multiples of blockMultiple")] = (
+        None  # the only size of a block; the engine overrules another
+    )
     advised: Annotated[str | None, Unknown("the engine's own choice is left alone")] = None
     unsupported: Annotated[str | None, Unknown("the class of model is served")] = None
     note: str = ""

@@ -20,11 +20,14 @@ WHOLE_TEXT = re.compile(r"\s*[-+]?[0-9]+(_[0-9]+)*\s*")  # of a variable: as int
 SWITCHES = frozenset("true false yes no on off t f y n 1 0".split())
 
 
+Kind = Literal["int", "float", "bool", "str", "list", "map"]
+
+
 @dataclass(frozen=True)
 class Inside:
     """A value: its type, choices and limits, and its keys where it is a map. Empty: anything."""
 
-    type: Literal["int", "float", "bool", "str", "list", "map"] | None = None
+    type: Kind | None = None
     choices: tuple[Scalar, ...] = ()
     least: float | None = None
     above: float | None = None

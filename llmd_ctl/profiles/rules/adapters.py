@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llmd_ctl.profiles.rules.environment import switched
+from llmd_ctl.profiles.rules.environment import numbered_on
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.multimodal import takes_images
 from llmd_ctl.profiles.rules.rule import Rule
@@ -25,7 +25,7 @@ def _adapts(line: Line) -> bool:
 def _servers(line: Line) -> int:
     """API servers: one for each data-parallel rank where nobody says otherwise."""
     balanced = line.says("--data-parallel-rank") or line.on_by("--data-parallel-external-lb")
-    rust = switched(line, "VLLM_USE_RUST_FRONTEND")
+    rust = numbered_on(line, "VLLM_USE_RUST_FRONTEND")
     return number(line, "--api-server-count", 1 if balanced or rust else line.data)
 
 
@@ -59,7 +59,7 @@ RULES = (
     Rule(
         "V74",
         "Adapters run beside the model only on GPUs",
-        when=lambda line: _adapts(line) and switched(line, DUAL),
+        when=lambda line: _adapts(line) and numbered_on(line, DUAL),
         require=lambda line: line.platform in ("cuda", "rocm"),
         message="VLLM_LORA_ENABLE_DUAL_STREAM is for NVIDIA and AMD, not for {accelerator.name}",
         remedy="Leave the variable out.",
@@ -70,7 +70,7 @@ RULES = (
     Rule(
         "V75",
         "Adapters run beside the model only where devices hold them whole",
-        when=lambda line: _adapts(line) and switched(line, DUAL),
+        when=lambda line: _adapts(line) and numbered_on(line, DUAL),
         require=lambda line: not line.on_by("--fully-sharded-loras"),
         message="VLLM_LORA_ENABLE_DUAL_STREAM is turned off by --fully-sharded-loras",
         remedy="Leave out one of the two.",

@@ -7,7 +7,7 @@ the engine would try. Pure.
 
 from __future__ import annotations
 
-from llmd_ctl.profiles.rules.environment import INVARIANT, switched
+from llmd_ctl.profiles.rules.environment import INVARIANT, numbered_on
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.scheduling import number
 from llmd_ctl.profiles.rules.transfer import NOT_BESIDE
@@ -71,7 +71,7 @@ def _of_all(name: str, line: Line) -> tuple[tuple[str, bool], ...]:
 
 def elsewhere(name: str, line: Line) -> bool:
     """Whether another rule speaks of what hinders a named backend."""
-    invariant = switched(line, "VLLM_BATCH_INVARIANT") and name not in INVARIANT
+    invariant = numbered_on(line, "VLLM_BATCH_INVARIANT") and name not in INVARIANT
     return invariant or (bool(line.connectors) and name in NOT_BESIDE)
 
 
@@ -90,7 +90,7 @@ def _flash(name: str, line: Line) -> tuple[tuple[str, bool], ...]:
     forced = line.inside("--attention-config", "flash_attn_version")
     newest = line.architecture.startswith("sm10")
     hopper = line.architecture == "sm90"
-    old = forced == FA2 or (newest and switched(line, "VLLM_BATCH_INVARIANT"))
+    old = forced == FA2 or (newest and numbered_on(line, "VLLM_BATCH_INVARIANT"))
     fp8, sinks = line.kv_dtype in FP8, line.model.traits.kind == "sinks"
     forced_four = hopper and forced == FA4 and widest != FA4_FP8_SM90
     narrow = line.block_size is not None and line.block_size % FA4_BLOCK != 0
@@ -123,7 +123,7 @@ def _flashinfer(line: Line) -> tuple[tuple[str, bool], ...]:
     newest = line.architecture.startswith("sm10")
     split = number(line, "--decode-context-parallel-size", 1) > 1
     plain = line.inside("--attention-config", "use_trtllm_attention") is False
-    plain = plain or switched(line, "VLLM_BATCH_INVARIANT")
+    plain = plain or numbered_on(line, "VLLM_BATCH_INVARIANT")
     narrow = NVFP4_NARROW in line.model.traits.head_sizes
     return (
         ("read nvfp4 KV of heads of 64", nvfp4 and narrow and not newest),

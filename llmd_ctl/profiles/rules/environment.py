@@ -25,7 +25,7 @@ INVARIANT = (
 ON = ("1", "true")
 
 
-def switched(line: Line, name: str) -> bool:
+def numbered_on(line: Line, name: str) -> bool:
     """Whether a variable that holds a number is on."""
     value = line.env.get(name, "0").strip()
     digits = value.lstrip("+-")
@@ -136,7 +136,7 @@ RULES = (
     Rule(
         "V61",
         "Answers that do not depend on the batch come of a backend that can",
-        when=lambda line: switched(line, "VLLM_BATCH_INVARIANT") and line.backend is not None,
+        when=lambda line: numbered_on(line, "VLLM_BATCH_INVARIANT") and line.backend is not None,
         require=lambda line: line.backend in INVARIANT,
         message="{backend} does not compute alike in every batch, as VLLM_BATCH_INVARIANT asks",
         remedy="Leave the backend to the engine, or name one that can.",
@@ -160,7 +160,7 @@ RULES = (
     Rule(
         "V63",
         "The new model runner is not asked for what it cannot",
-        when=lambda line: switched(line, RUNNER),
+        when=lambda line: numbered_on(line, RUNNER),
         require=lambda line: not _old_only(line),
         message="the new model runner (VLLM_USE_V2_MODEL_RUNNER=1) has no {what}",
         remedy="Leave VLLM_USE_V2_MODEL_RUNNER out: the engine then takes the old one.",

@@ -162,7 +162,7 @@ RULES = (
     Rule(
         "G15",
         "Drafting on Gaudi is scheduled in step",
-        when=lambda line: bool(line.drafts),
+        when=lambda line: bool(line.draft),
         require=lambda line: line.given.get("--async-scheduling") is not True,
         message="asynchronous scheduling is turned off on Gaudi while tokens are drafted",
         remedy="Leave --async-scheduling out.",

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from llmd_ctl.profiles.accelerator import Accelerator, AcceleratorSpec, EngineOn
 from llmd_ctl.profiles.engine import Engine
 from llmd_ctl.profiles.kernel import Kernel
-from llmd_ctl.profiles.shape import ModelShape
+from llmd_ctl.profiles.shape import DTYPES, ModelShape
 from llmd_ctl.spec.json_text import read_json
 
 # What vLLM calls the ports of an engine to a vendor's accelerators.
@@ -28,7 +28,7 @@ ON = frozenset({"1", "true", "t", "yes", "y", "on"})  # what is read as yes in a
 DRAFT_FLAGS = {
     "--spec-method": "method", "--spec-model": "model", "--spec-tokens": "num_speculative_tokens",
 }  # fmt: skip
-DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32"}
+LATENT = frozenset({"mla", "dsa", "deepseek-v4"})
 
 
 def platform_of(spec: AcceleratorSpec) -> Platform | None:
@@ -53,7 +53,7 @@ class Line:
     on: EngineOn
     version: str
     accelerator: Accelerator
-    model_name: str
+    model_uri: str  # as a fleet has it
     model: ModelShape
     devices: int | None = None  # of the replica; None: the plan has still to choose
     given: Mapping[str, Any] = field(default_factory=dict)
@@ -93,17 +93,6 @@ class Line:
         named = self.inside("--kv-transfer-config", "kv_connector")
         return None if named is None else str(named)
 
-    @property
-    def drafts(self) -> bool:
-        """Whether tokens are drafted."""
-        return self.says("--speculative-config", "--spec-method", "--spec-model")
-
-    @property
-    def draft_method(self) -> str | None:
-        """How tokens are drafted, where the line says it."""
-        said = self.given.get("--spec-method") or self.inside("--speculative-config", "method")
-        return None if said is None else str(said)
-
     @cached_property
     def draft(self) -> Mapping[str, Any]:
         """How tokens are drafted: --speculative-config, with what single flags say of it."""
@@ -113,6 +102,11 @@ class Line:
             if flag in self.given:
                 made.setdefault(key, self.given[flag])
         return made
+
+    @property
+    def draft_method(self) -> Any:
+        """How tokens are drafted, where the line says it."""
+        return self.draft.get("method")
 
     @cached_property
     def connectors(self) -> tuple[str, ...]:
@@ -191,8 +185,13 @@ class Line:
         return "dense" if off and own == "mla" else own
 
     @property
+    def is_latent(self) -> bool:
+        """Whether every layer of the model keeps one latent for all heads, as it was made."""
+        return self.model.traits.kind in LATENT
+
+    @property
     def latent(self) -> bool:
-        """Whether attention keeps one latent for all heads."""
+        """Whether dense attention over a latent is what the engine looks for a backend of."""
         held = any(group.what == "latent" for group in self.model.cache)
         return self.kind == "mla" or (held and self.kind == "hybrid")
 

@@ -22,10 +22,6 @@ def _context(line: Line) -> tuple[int, int]:
     return decode, number(line, "--prefill-context-parallel-size", 1)
 
 
-def _latent(line: Line) -> bool:
-    return line.model.traits.kind in ("mla", "dsa", "deepseek-v4")
-
-
 RULES = (
     Rule(
         "K07",
@@ -94,7 +90,7 @@ RULES = (
         "Context parallelism and NIXL split a latent over all devices or over none",
         when=lambda line: uses(line, "NixlConnector") and _context(line)[0] > 1,
         require=lambda line: (
-            _latent(line) and _context(line)[0] == max(line.tensor, _context(line)[1])
+            line.is_latent and _context(line)[0] == max(line.tensor, _context(line)[1])
         ),
         message="NIXL hands over a context that is split {--decode-context-parallel-size} ways only"
         " of latents, and over all {tensor} devices",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.rule import Rule
 from llmd_ctl.profiles.rules.scheduling import number
+from llmd_ctl.profiles.split import legal_tensors, tensor_objection
 
 TENSOR = "--tensor-parallel-size"
 CONTEXT = "--decode-context-parallel-size"
@@ -14,27 +15,13 @@ GONE = ("naive", "pplx")
 
 
 def legal_tensor(line: Line) -> tuple[int, ...]:
-    """Return the tensor parallelism that heads allow, up to the devices of a node."""
-    most = int(line.accelerator.spec.devices_per_node.value or 1)
-    return tuple(n for n in range(1, most + 1) if _divides(line, n) and _shares_kv(line, n))
-
-
-def _divides(line: Line, tensor: int) -> bool:
-    return all(heads % tensor == 0 for heads in line.model.heads)
-
-
-def _shares_kv(line: Line, tensor: int) -> bool:
-    """KV heads are shared evenly, or each is copied to the same number of devices."""
-    return all(heads % tensor == 0 or tensor % heads == 0 for heads in line.model.kv_heads)
+    """Return the tensor parallelism that the model allows, up to the devices of a node."""
+    return legal_tensors(line.model, int(line.accelerator.spec.devices_per_node.value or 1))
 
 
 def _context(line: Line) -> int:
     value = line[CONTEXT]
     return value if type(value) is int else 1
-
-
-def _latent(line: Line) -> bool:
-    return line.model.traits.kind in ("mla", "dsa", "deepseek-v4")
 
 
 def _most_context(line: Line) -> int:
@@ -51,9 +38,9 @@ RULES = (
         "V13",
         "Tensor parallelism divides the heads",
         when=lambda line: line.tensor > 1,
-        require=lambda line: _divides(line, line.tensor) and _shares_kv(line, line.tensor),
-        message="{tensor} devices cannot share the model's heads evenly:"
-        " {model.heads} of queries, {model.kv_heads} of keys",
+        require=lambda line: tensor_objection(line.model, line.tensor) is None,
+        message="{tensor} devices cannot share the model evenly: {why}",
+        words=lambda line: {"why": tensor_objection(line.model, line.tensor)},
         remedy="Take a tensor parallelism that divides them.",
         allowed=legal_tensor,
         at=(TENSOR,),
@@ -153,7 +140,7 @@ RULES = (
     Rule(
         "V31",
         "Context parallelism splits what devices hold copies of",
-        when=lambda line: _context(line) > 1 and not _latent(line),
+        when=lambda line: _context(line) > 1 and not line.is_latent,
         require=lambda line: _context(line) <= _most_context(line),
         message="each KV head lies on too few devices to split its context over"
         " {--decode-context-parallel-size}",

@@ -83,7 +83,7 @@ RULES = (
     Rule(
         "R08",
         "A block on Rebellions is said",
-        when=lambda line: not line.model_name.startswith(("/", ".")),  # such may be compiled
+        when=lambda line: not line.model_uri.startswith(("/", ".")),  # such may be compiled
         require=lambda line: _block(line) is not None,
         message="models are compiled for a block size here, and none is said",
         remedy="Set --block-size to --max-model-len, or to a part of it from 1024 tokens on.",
@@ -143,7 +143,7 @@ RULES = (
     Rule(
         "R10",
         "Nothing is drafted on ATOM",
-        when=lambda line: bool(line.drafts),
+        when=lambda line: bool(line.draft),
         require=lambda _line: False,
         message="drafted tokens are refused on ATOM",
         remedy="Leave out what drafts them.",

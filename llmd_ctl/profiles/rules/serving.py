@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from llmd_ctl.profiles.rules.environment import switched
+from llmd_ctl.profiles.rules.environment import numbered_on
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.rule import Rule
 from llmd_ctl.profiles.rules.scheduling import number
@@ -114,7 +114,7 @@ RULES = (
         "A port for gRPC is the Rust server's",
         when=lambda line: line.says(GRPC),
         require=lambda line: (
-            switched(line, "VLLM_USE_RUST_FRONTEND")
+            numbered_on(line, "VLLM_USE_RUST_FRONTEND")
             and not line.on_by("--grpc")
             and not line.on_by("--headless")
             and not line.on_by("--data-parallel-multi-port-external-lb")

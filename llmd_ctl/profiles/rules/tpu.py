@@ -143,7 +143,7 @@ RULES = (
     Rule(
         "T17",
         "A recurrent model on TPUs keeps prefixes or drafts",
-        when=lambda line: _recurrent(line) and bool(line.drafts),
+        when=lambda line: _recurrent(line) and bool(line.draft),
         require=lambda _line: False,
         message="prefix caching is turned off: with states it does not go with drafted tokens",
         remedy="Say --no-enable-prefix-caching, or draft nothing.",
@@ -155,9 +155,7 @@ RULES = (
     Rule(
         "T18",
         "Cached states on TPUs are matched block by block",
-        when=lambda line: (
-            _recurrent(line) and not line.drafts and bool(line["--prefix-match-unit"])
-        ),
+        when=lambda line: _recurrent(line) and not line.draft and bool(line["--prefix-match-unit"]),
         require=lambda line: line["--prefix-match-unit"] >= (line["--block-size"] or 1),
         message="prefixes are matched by {--prefix-match-unit} tokens, fewer than a block has,"
         " and TPUs copy no part of a state",

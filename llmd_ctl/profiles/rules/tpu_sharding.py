@@ -19,12 +19,11 @@ DECODE, PREFILL = "--decode-context-parallel-size", "--prefill-context-parallel-
 SHARDING = "tpu-inference 0.32.0 layers/common/sharding.py"
 NARROW_HEAD, WORD_BYTES = 64, 4
 CORES = {"v7x": 2}  # of a chip, each a device
-LATENT = ("mla", "dsa", "deepseek-v4")
 
 
 def latent(line: Line) -> bool:
     """Whether the engine sees latent attention, in all layers or in some."""
-    return line.model.traits.kind in LATENT or any(g.what == "latent" for g in line.model.cache)
+    return line.is_latent or any(g.what == "latent" for g in line.model.cache)
 
 
 def strategy(line: Line, key: str) -> Any:

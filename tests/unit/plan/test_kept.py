@@ -7,8 +7,8 @@ import pytest
 from llmd_ctl.plan import Parallel
 from llmd_ctl.plan.kept import Keeping, Kept, kept
 from llmd_ctl.plan.memory import kv_format, weight_bytes
-from llmd_ctl.plan.parallel import tensor_objection
 from llmd_ctl.profiles import Catalog, ModelShape, read_shape
+from llmd_ctl.profiles.split import tensor_objection
 
 LONG = 10**9
 

@@ -9,14 +9,14 @@ import pytest
 from llmd_ctl.plan import Observed, Parallel, memory
 from llmd_ctl.plan.fit import taken_share
 from llmd_ctl.plan.kept import Keeping, kept
-from llmd_ctl.plan.parallel import (
+from llmd_ctl.plan.units import counted, dollars
+from llmd_ctl.profiles import Catalog, ModelShape, read_shape
+from llmd_ctl.profiles.split import (
     candidates,
     expert_objection,
     legal_tensors,
     tensor_objection,
 )
-from llmd_ctl.plan.units import counted, dollars
-from llmd_ctl.profiles import Catalog, ModelShape, read_shape
 from tests.unit.plan.fleets import GIB, fleet_text, plan_text, planned, problems_of, refused, tiny
 
 QWEN = "hf://Qwen/Qwen3-32B"

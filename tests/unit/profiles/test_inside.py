@@ -3,7 +3,7 @@
 import pytest
 
 from llmd_ctl.profiles.catalog import Catalog
-from llmd_ctl.profiles.inside import Inside, Variable, faults
+from llmd_ctl.profiles.inside import Inside, Kind, Variable, faults
 
 SPEC = Catalog.load().engine("vllm").spec
 
@@ -20,9 +20,9 @@ SPEC = Catalog.load().engine("vllm").spec
     ],
 )
 def test_a_type_takes_what_the_engine_reads_as_it(
-    kind: str, taken: list[object], refused: list[object]
+    kind: Kind, taken: list[object], refused: list[object]
 ) -> None:
-    inside = Inside(type=kind)  # type: ignore[arg-type]  # a word of the table
+    inside = Inside(type=kind)
     assert [value for value in taken if list(faults(inside, value))] == []
     assert [value for value in refused if not list(faults(inside, value))] == []
 

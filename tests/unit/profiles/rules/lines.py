@@ -77,17 +77,16 @@ def judged(
     words = [str(word) for word in argv]
     given = FlagReader(known, cast(Report, heard)).raw(words, ())
     settings = {each.flag: each.value for each in given}
-    json_flags = frozenset(flag for flag, each in known.spec.flags.items() if each.type == "json")
     on: EngineOn = profile.spec.engines[engine]
     line = Line(
         engine=known,
         on=on,
         version=version or known.spec.version,
         accelerator=profile,
-        model_name=model,
+        model_uri=f"hf://{model}",
         model=_shape(model),
         devices=devices,
-        given=given_of(settings, json_flags),
+        given=given_of(settings, known.json_flags),
         env=env or {},
     )
     return Judged(heard.problems, check(line), heard.told)

@@ -1,7 +1,7 @@
 """How many ways a replica may be split, and which of them are legal.
 
 The rules are those of vLLM 0.32.0: attention heads and the feed-forward width divide evenly, and KV
-heads either divide evenly or are replicated evenly. Called by `planner`. Pure.
+heads either divide evenly or are replicated evenly. Called by plan's sizing and by the rules. Pure.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from llmd_ctl.errors import LlmdError
 from llmd_ctl.plan import Fit, Parallel, Plan
 from llmd_ctl.plan.codec import to_json
 from llmd_ctl.plan.fit import Device, Load, fit_of
-from llmd_ctl.plan.parallel import legal_tensors, tensor_objection
 from llmd_ctl.profiles import Catalog, ModelShape, read_shape
+from llmd_ctl.profiles.split import legal_tensors, tensor_objection
 from tests.unit.plan.fleets import fleet_text, plan_text
 
 FAMILIES = Catalog.load().families

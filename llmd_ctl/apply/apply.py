@@ -28,7 +28,7 @@ from llmd_ctl.apply.program import missing_programs
 from llmd_ctl.apply.records import Desired, Observed
 from llmd_ctl.apply.state import StateFolder, Unreadable
 from llmd_ctl.apply.supervisor import POLL_SECONDS, Supervisor
-from llmd_ctl.errors import ApplyFailed, DoesNotFit, SpecInvalid
+from llmd_ctl.errors import ApplyFailed, DoesNotFit, Problem, SpecInvalid
 from llmd_ctl.plan import Plan, PlannedModel
 from llmd_ctl.render import external_name, replica_specs
 from llmd_ctl.router.answer import Answer
@@ -58,6 +58,9 @@ class ApplyResult:
     simulated: tuple[str, ...] = ()
 
 
+LOCAL = "local"  # the kind of target that is this machine
+
+
 @dataclass(frozen=True)
 class Applying:
     """One apply at work."""
@@ -82,6 +85,7 @@ def apply_plan(
 ) -> ApplyResult:
     """Apply a plan. Raises Locked, ApplyFailed or Interrupted, which say how things stand."""
     _refuse_shared_devices(plan)
+    _refuse_elsewhere(plan)
     said: set[str] = set()
 
     def hear(event: ApplyEvent) -> None:
@@ -143,6 +147,26 @@ def _refuse_shared_devices(plan: Plan) -> None:
     shared = [replace(p, severity="error") for p in plan.warnings if p.code == "LC3023"]
     if shared:
         raise DoesNotFit(shared)
+
+
+def _refuse_elsewhere(plan: Plan) -> None:
+    """Only this machine is carried out; simulated engines run here, whatever they stand for."""
+    kinds = {target.name: target.kind for target in plan.targets}
+    problems = []
+    for model in plan.models:
+        for variant in model.variants:
+            if variant.target is None or kinds.get(variant.target, LOCAL) == LOCAL:
+                continue
+            title = f"{model.name}/{variant.name}"
+            if variant.role != "both":
+                message = f"{title} has the role {variant.role}, which nothing here carries out"
+                problems.append(Problem("LC4012", message, found=variant.role))
+            elif not variant.simulated:
+                kind = kinds[variant.target]
+                message = f"{title} is for target {variant.target} ({kind}), which is rendered only"
+                problems.append(Problem("LC4012", message, found=kind, allowed=(LOCAL,)))
+    if problems:
+        raise DoesNotFit(problems)
 
 
 def _refuse_missing_programs(work: Applying, before: Observed | None) -> None:

@@ -3,7 +3,7 @@
     planner     fleet, profiles and what was observed, to a `Plan`: the one entry, `plan`
     variant     one variant, from words to what runs;  models, engines: what it names, found
     settings    who decides each engine flag;  flags: checked against the engine's own table
-    sizing      how a replica is split so that it fits;  parallel: what is legal
+    sizing      how a replica is split so that it fits;  split (in profiles): what is legal
     fit         the memory of one device, and the verdict;  memory: the formulas under it
     kept        what a device keeps, in the engine's blocks;  reading: what a step reads of it
     context     how long a context may be, in words
@@ -12,6 +12,9 @@
     facts       the numbers that `perf`, the router and the simulated engine work with
     command     argv and environment of a replica;  stock: inventory, this machine, prices
     records     what a plan says;  codec: its JSON;  check: what a plan file may not say
+    elsewhere   a variant that does not run on this machine: its slice, hosts and place
+    placement   where it runs, from profile and file;  place: that, as records
+    capabilities  what each kind of target and router can carry out, and what it cannot, told
     observed    what the caller saw
     service     which percentile of a service level is placed by, and what of it does nothing
     report      every problem, placed

@@ -65,19 +65,20 @@ def _line(ready: Ready, model_uri: str) -> Line:
         model_uri=model_uri,
         model=ready.shape,
         given=given_of(ready.settings.said(), engine.json_flags),
-        env={name: each.value for name, each in ready.chosen.on.env.items()},
+        env={**{name: each.value for name, each in ready.chosen.on.env.items()}, **ready.env},
     )
 
 
 def _said(finding: Finding, ready: Ready) -> bool:
     """Whether a user wrote what it is about, and not a profile."""
-    return finding.at is not None and ready.settings.place(finding.at) is not None
+    at = finding.at
+    return at is not None and (ready.settings.place(at) is not None or at in ready.env_at)
 
 
 def _place(finding: Finding, ready: Ready) -> Path:
     """Where the user wrote what it is about; the accelerator, where no user did."""
     for flag in (finding.at, *finding.rule.at):
-        path = ready.settings.place(flag) if flag else None
+        path = (ready.settings.place(flag) or ready.env_at.get(flag)) if flag else None
         if path is not None:
             return path
     return (*ready.path, "accelerator")

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llmd_ctl.plan.capabilities import check as check_capabilities
+from llmd_ctl.plan.capabilities import router_target
+from llmd_ctl.plan.elsewhere import LOCAL
 from llmd_ctl.plan.observed import Observed
+from llmd_ctl.plan.place import PlannedRouter, PlannedTarget
+from llmd_ctl.plan.placement import CLUSTER, router_place
 from llmd_ctl.plan.records import (
     Multimodal,
     Plan,
@@ -29,6 +34,7 @@ from llmd_ctl.spec import fleet as spec
 from llmd_ctl.spec.loader import LoadedFleet
 
 GRPC_PORT = ":4317"
+CLUSTER_ROUTERS = 2  # so that one may go while the other serves
 
 
 def plan(
@@ -51,6 +57,7 @@ def plan(
     stock = Stock(fleet.spec, catalog, observed, report, simulated=simulate is not None)
     scene = Scene(loaded, catalog, observed, stock, report, simulate, rehearsal)
     _name_replaced(catalog, report)
+    check_capabilities(loaded, report)
     placed: list[Placed] = []
     models = tuple(
         _model(scene, index, model, placed) for index, model in enumerate(fleet.spec.models)
@@ -71,6 +78,8 @@ def plan(
         traces=_traces(fleet.spec.observability),
         resilience=taken_over(fleet.spec.router.resilience),
         router_tls=_router_tls(loaded),
+        targets=_targets(fleet.spec),
+        router=_router(fleet.spec),
     )
 
 
@@ -117,7 +126,10 @@ def _check_hosts(
     stock: Stock, catalog: Catalog, observed: Observed, placed: Sequence[Placed]
 ) -> None:
     """Engines on the machine itself share its memory."""
-    real = [one for one in placed if one.variant.fit is not None and not one.variant.simulated]
+    real = [
+        one for one in placed
+        if one.variant.fit is not None and not one.variant.simulated and one.variant.place is None
+    ]  # fmt: skip
     profiles = {
         one.variant.accelerator: catalog.accelerator(one.variant.accelerator) for one in real
     }
@@ -151,6 +163,23 @@ def _router_tls(loaded: LoadedFleet) -> RouterTls | None:
         key_file=str(loaded.resolve(tls.key_file)),
         client_ca_file=None if clients is None else str(loaded.resolve(clients)),
     )
+
+
+def _targets(fleet: spec.FleetSpec) -> tuple[PlannedTarget, ...]:
+    return tuple(
+        PlannedTarget(one.name, one.kind, one.namespace, one.provider, tuple(one.hosts or ()))
+        for one in fleet.targets
+    )
+
+
+def _router(fleet: spec.FleetSpec) -> PlannedRouter:
+    target = router_target(fleet)
+    said = fleet.router
+    replicas = said.replicas or (CLUSTER_ROUTERS if target.kind == CLUSTER else 1)
+    if target.kind == LOCAL:
+        return PlannedRouter(said.kind, target.name, replicas)
+    place, env = router_place(fleet, target)
+    return PlannedRouter(said.kind, target.name, replicas, env, place)
 
 
 def _traces(observability: spec.Observability) -> Traces | None:

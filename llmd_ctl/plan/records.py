@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 from llmd_ctl.errors import Problem, SpecInvalid
 from llmd_ctl.plan.check import impossible
 from llmd_ctl.plan.codec import from_json, to_json
+from llmd_ctl.plan.place import Disaggregation, Place, PlannedRouter, PlannedTarget
 from llmd_ctl.plan.resilience import Resilience
 
 SCHEMA = "llmd-ctl/plan/v1"
@@ -144,6 +145,8 @@ class PlannedVariant:
     ruled_out: tuple[str, ...] = ()
     endpoint_tls: EndpointTls | None = None  # None: whom the system trusts, or no TLS at all
     apis: tuple[str, ...] | None = None  # that its engines speak; None: all
+    role: str = "both"
+    place: Place | None = None  # None: on this machine, or it runs already
 
     @property
     def managed(self) -> bool:
@@ -184,6 +187,7 @@ class PlannedModel:
     variants: tuple[PlannedVariant, ...]
     usage: str = "as-told"
     multimodal: Multimodal = Multimodal()
+    disaggregation: Disaggregation | None = None  # None: no variant has a role
 
 
 @dataclass(frozen=True)
@@ -241,6 +245,8 @@ class Plan:
     traces: Traces | None = None
     resilience: Resilience = field(default_factory=Resilience)
     router_tls: RouterTls | None = None  # None: plain HTTP
+    targets: tuple[PlannedTarget, ...] = ()
+    router: PlannedRouter | None = None  # None: of a plan that was written before it had one
 
     def to_json(self) -> dict[str, Any]:
         """Return the published form; `json.dumps` of it is byte-stable."""

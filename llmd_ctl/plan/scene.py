@@ -5,6 +5,7 @@ Records that `planner`, `variant` and `measure` hand to each other; nothing is c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llmd_ctl.plan.engines import Chosen
@@ -48,3 +49,5 @@ class Ready:
     settings: Settings
     shape: ModelShape
     simulated: bool
+    env: Mapping[str, str]  # that the fleet file says
+    env_at: Mapping[str, Path]  # and where

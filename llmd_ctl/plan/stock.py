@@ -65,6 +65,7 @@ class Stock:
             for index, item in enumerate(spec.inventory)
         }
         self._listed = {item.target for item in spec.inventory}
+        self._local = {one.name for one in spec.targets if one.kind == "local"}
         self._simulated = simulated
         self._catalog = catalog
         self._observed = observed
@@ -127,7 +128,7 @@ class Stock:
         users = [
             one for one in placed
             if one.variant.managed and not one.variant.simulated
-            and not self.is_host(one.variant.accelerator)
+            and one.variant.place is None and not self.is_host(one.variant.accelerator)
             and self.here(self._catalog.accelerator(one.variant.accelerator))
         ]  # fmt: skip
         kinds = [
@@ -158,6 +159,8 @@ class Stock:
     def check_listed(self, placed: Sequence[Placed]) -> None:
         """Warn of what the inventory counts and this machine, which can tell, does not have."""
         for index, item in self._items.values():
+            if item.target not in self._local:
+                continue  # only this machine can tell what it has
             listed, there = _listed(item), self._there(item, placed)
             if there < listed:
                 message = (
@@ -174,7 +177,8 @@ class Stock:
             one.variant for one in placed
             if (one.variant.target, one.variant.accelerator) == (item.target, item.accelerator)
         ]  # fmt: skip
-        if self._simulated or any(variant.simulated for variant in users):
+        elsewhere = item.target not in self._local
+        if self._simulated or elsewhere or any(variant.simulated for variant in users):
             return _listed(item)
         return min(_listed(item), self.here(self._catalog.accelerator(item.accelerator)))
 

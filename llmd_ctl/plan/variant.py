@@ -13,10 +13,12 @@ from llmd_ctl import perf
 from llmd_ctl.plan import room
 from llmd_ctl.plan.apis import offered
 from llmd_ctl.plan.command import command_of, environment_of
+from llmd_ctl.plan.elsewhere import is_here, place_of
 from llmd_ctl.plan.engines import DEFAULT, Chosen, choose, reference, simulated
 from llmd_ctl.plan.line import choose_blocks, judge
 from llmd_ctl.plan.measure import check_promises, measure
 from llmd_ctl.plan.models import ModelReader
+from llmd_ctl.plan.placement import levels_of, variables_at
 from llmd_ctl.plan.records import Capacity, EndpointTls, Parallel, PlannedVariant, Slo
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.scene import Ready, Scene
@@ -79,10 +81,15 @@ class VariantPlanner:
             return None
         is_simulated = scene.simulate is not None or chosen.is_simulated
         dtype = str(settings.value("dtype") or "auto")
-        shape = self.reader.shape(chosen.engine, dtype, exact=not is_simulated)
+        loads_here = not is_simulated and is_here(scene.spec, variant.target)
+        shape = self.reader.shape(chosen.engine, dtype, exact=loads_here)
         if shape is None or not self.reader.check_version(chosen.engine, chosen.version, at):
             return None
-        return Ready(variant, path, accelerator, chosen, settings, shape, is_simulated)
+        return Ready(
+            variant, path, accelerator, chosen, settings, shape, is_simulated,
+            env=levels_of(scene.spec, self.model, variant).env,
+            env_at=variables_at(scene.spec, variant, path),
+        )  # fmt: skip
 
     def _engine_path(self, variant: spec.Variant, path: Path) -> Path:
         """Where the engine was named; the accelerator where it was not."""
@@ -145,7 +152,7 @@ class VariantPlanner:
     def _sizing(self, ready: Ready) -> Sizing:
         scene, variant = self.scene, ready.variant
         devices = scene.stock.devices_per_node(variant.target, ready.accelerator)
-        here = scene.stock.here(ready.accelerator)
+        here = scene.stock.here(ready.accelerator) if is_here(scene.spec, variant.target) else 0
         most = scene.stock.most_devices(variant.target, ready.accelerator)
         if not ready.simulated and here:
             devices, most = min(devices, here), here
@@ -166,7 +173,8 @@ class VariantPlanner:
 
     def _check_machine(self, ready: Ready, sized: Sized) -> None:
         """Nothing is simulated by accident."""
-        if ready.simulated or not ready.variant.replicas:
+        elsewhere = not is_here(self.scene.spec, ready.variant.target)
+        if ready.simulated or not ready.variant.replicas or elsewhere:
             return
         devices = sized.parallel.devices
         needed = devices if ready.accelerator.spec.host else devices * ready.variant.replicas
@@ -199,6 +207,7 @@ class VariantPlanner:
             engine = chosen.engine
             command = command_of(engine, chosen.executable, served, settings.words())
             env = environment_of(engine, chosen.on, served)
+        env = dict(sorted({**env, **ready.env}.items()))
         return PlannedVariant(
             name=variant.name,
             accelerator=ready.accelerator.name,
@@ -222,6 +231,8 @@ class VariantPlanner:
             capacity=capacity,
             facts=facts.to_json(),
             apis=offered(self.scene, ready, title),
+            role=variant.role,
+            place=place_of(self.scene, self.model, ready, split, capacity.itl_batch),
             price_per_hour=None if price is None else price * variant.replicas,
             reasons=(
                 *self._why(ready, sized, capacity),

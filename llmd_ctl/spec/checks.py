@@ -20,11 +20,15 @@ TARGETS: Path = ("spec", "targets")
 INVENTORY: Path = ("spec", "inventory")
 
 UNUSED_BESIDE_ENDPOINT = (
-    "target", "replicas", "parallelism", "engineArgs", "extraArgs", "unsafe",
+    "target", "replicas", "role", "topology", "parallelism", "engineArgs", "extraArgs", "unsafe",
+    "env", "resources", "nodeSelector", "tolerations", "imagePullSecrets", "secretRefs", "cache",
+    "autoscale",
 )  # fmt: skip
 
 BREAKER: Path = ("spec", "router", "resilience", "breaker")
 OPEN, OPEN_MAX = "1s", "30s"  # the router's own defaults
+
+OTHER_ROLE = {"prefill": "decode", "decode": "prefill"}
 
 LOCAL_URIS = ("/", "./", "../", "file://")
 
@@ -37,10 +41,13 @@ def check(findings: Findings, document: Document) -> None:
         _variant_names,
         _inventory,
         _variant_targets,
+        _router_target,
         _endpoints,
         _lengths,
         _revisions,
         _executables,
+        _autoscale,
+        _roles,
         _profiles,
         _breaker,
     ):
@@ -183,6 +190,14 @@ def _variant_targets(findings: Findings, document: Document) -> None:
             _reference(findings, document, path, variant)
 
 
+def _router_target(findings: Findings, document: Document) -> None:
+    where: Path = ("spec", "router", "target")
+    known, target = _targets_known(document), document.root.text(*where)
+    if target is not None and target not in known:
+        message, mark = f'no target is named "{target}"', document.mark(where)
+        findings.add("LC1061", message, mark, where, found=target, allowed=known)
+
+
 def _endpoints(findings: Findings, document: Document) -> None:
     """What runs already is not managed: nothing that would change it is accepted."""
     for model_path, _ in _each(document.root, MODELS):
@@ -191,7 +206,7 @@ def _endpoints(findings: Findings, document: Document) -> None:
             if variant.get("endpoint") is None:
                 continue
             beside: list[Path] = [(key,) for key in UNUSED_BESIDE_ENDPOINT]
-            for steps in [*beside, ("engine", "executable")]:
+            for steps in [*beside, ("engine", "executable"), ("engine", "image")]:
                 if variant.at(steps) is not None:
                     mark = document.mark((*path, *steps), key=True)
                     message = f"{dotted(steps)} does nothing beside endpoint"
@@ -242,6 +257,35 @@ def _executables(findings: Findings, document: Document) -> None:
             mark = document.mark(where, key=True)
             message = "the simulated engine has no executable"
             findings.add("LC1069", message, mark, where, found="executable")
+
+
+def _autoscale(findings: Findings, document: Document) -> None:
+    """One level says how many replicas there are in one way."""
+    for path, variant in _variants(document.root):
+        if variant.get("autoscale") is not None and variant.get("replicas") is not None:
+            where = (*path, "replicas")
+            mark = document.mark(where, key=True)
+            message = "replicas does nothing beside autoscale, which says how many there are"
+            findings.add("LC1074", message, mark, where, found="replicas")
+
+
+def _roles(findings: Findings, document: Document) -> None:
+    """Prefill and decode need each other, and what joins them needs both."""
+    for model_path, model in _each(document.root, MODELS):
+        named = {
+            role: (*path, "role")
+            for path, variant in _each(document.root, (*model_path, "variants"))
+            if (role := variant.text("role")) in OTHER_ROLE
+        }
+        for role, where in named.items():
+            if OTHER_ROLE[role] not in named:
+                message = f"no variant of the model has the role {OTHER_ROLE[role]}"
+                findings.add("LC1075", message, document.mark(where), where, found=role)
+        if model.get("disaggregation") is not None and not named:
+            where = (*model_path, "disaggregation")
+            message = "disaggregation does nothing: no variant of the model has a role"
+            mark, found = document.mark(where, key=True), "disaggregation"
+            findings.add("LC1075", message, mark, where, found=found)
 
 
 def _profiles(findings: Findings, document: Document) -> None:

@@ -60,11 +60,12 @@ def _dns_label(value: str) -> str:
         message = (
             "a name has 1 to 63 characters: a-z, 0-9 and -, with a letter or digit at each end"
         )
-        raise refuse("LC1040", message, _label_hint(value))
+        raise refuse("LC1040", message, label_hint(value))
     return value
 
 
-def _label_hint(value: str) -> str | None:
+def label_hint(value: str) -> str | None:
+    """Return the hint that writes a name as it may stand; None when nothing is left of it."""
     plain = re.sub(r"[^a-z0-9]+", "-", value.lower())[:63].strip("-")
     return f"Write {plain}." if plain else None
 

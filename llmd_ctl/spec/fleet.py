@@ -31,11 +31,15 @@ from llmd_ctl.spec.fields import (
     Text,
     refuse,
 )
+from llmd_ctl.spec.place_fields import ImageRef, Topology
+from llmd_ctl.spec.placement import Autoscale, Cache, Disaggregation, Placement
 from llmd_ctl.spec.resilience import Resilience
 from llmd_ctl.spec.section import Section
 
 API_VERSION = "fleet.llmd-ctl.dev/v1alpha1"
 
+TargetKind = Literal["local", "kubernetes", "systemd", "compose"]
+Role = Literal["both", "prefill", "decode"]
 EngineName = Literal["vllm", "llamacpp", "sim"]
 Objective = Literal["latency", "cost", "balanced"]
 Usage = Literal["as-told", "exact"]
@@ -57,11 +61,14 @@ class Metadata(Section):
     name: Name
 
 
-class Target(Section):
-    """A place where replicas run."""
+class Target(Placement):
+    """A place where replicas run. `hosts` are the machines of units, `namespace` a cluster's."""
 
     name: Name
-    kind: Literal["local"]
+    kind: TargetKind
+    provider: Literal["generic", "gke"] | None = None
+    namespace: Name | None = None
+    hosts: Annotated[list[ServerName], Field(min_length=1)] | None = None
 
 
 class EngineRef(Section):
@@ -70,13 +77,20 @@ class EngineRef(Section):
     name: EngineName
     version: Text | None = None
     executable: Text | None = None
+    image: ImageRef | None = None
 
 
-class Defaults(Section):
-    """What every model starts from."""
+class Serving(Placement):
+    """What defaults, models and variants may all say of how replicas run."""
 
     engine: EngineRef | None = None
     engine_args: EngineArgs = Field(default_factory=dict)
+    cache: Cache | None = None
+    autoscale: Autoscale | None = None
+
+
+class Defaults(Serving):
+    """What every model starts from."""
 
 
 class InventoryItem(Section):
@@ -174,16 +188,16 @@ class Multimodal(Section):
     file_tokens: PartTokens | None = None
 
 
-class Variant(Section):
+class Variant(Serving):
     """One way to serve a model. `target` is None only beside `endpoint`."""
 
     name: Name
     accelerator: ProfileId
     target: str | None = None
     replicas: Annotated[int, Field(ge=0, le=10_000)] = 1
+    role: Role = "both"
+    topology: Topology | None = None
     parallelism: Parallelism = Parallelism()
-    engine: EngineRef | None = None
-    engine_args: EngineArgs = Field(default_factory=dict)
     extra_args: list[RawArg] = Field(default_factory=list)
     endpoint: ExternalEndpoint | None = None
     apis: Annotated[list[ApiName], Field(min_length=1)] | None = None
@@ -196,7 +210,7 @@ class Variant(Section):
         return None if self.apis is None else tuple(self.apis)
 
 
-class Model(Section):
+class Model(Serving):
     """What users ask for by name, and every way it is served."""
 
     name: Name
@@ -207,8 +221,7 @@ class Model(Section):
     usage: Usage = "as-told"
     multimodal: Multimodal = Multimodal()
     slo: Slo | None = None
-    engine: EngineRef | None = None
-    engine_args: EngineArgs = Field(default_factory=dict)
+    disaggregation: Disaggregation | None = None
     variants: Annotated[list[Variant], Field(min_length=1)]
 
 
@@ -230,9 +243,16 @@ class RouterTls(Section):
     client_ca_file: Text | None = None
 
 
-class Router(Section):
-    """The one address in front of every model. `tls` None is plain HTTP."""
+class Router(Placement):
+    """The one address in front of every model. `tls` None is plain HTTP.
 
+    `target` None is the first one; `replicas` None is one on a machine, two in a cluster.
+    """
+
+    target: str | None = None
+    kind: Literal["llmd-ctl", "llm-d"] = "llmd-ctl"
+    replicas: Annotated[int, Field(ge=1, le=100)] | None = None
+    image: ImageRef | None = None
     tls: RouterTls | None = None
     routing: Routing = Routing()
     resilience: Resilience = Resilience()

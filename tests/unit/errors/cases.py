@@ -25,6 +25,7 @@ from llmd_ctl.cli.boundary import run
 from llmd_ctl.cli.demo.traffic import Traffic, _attend
 from llmd_ctl.errors import LlmdError, Problem
 from llmd_ctl.plan import Observed
+from llmd_ctl.plan.place import PlannedTarget
 from llmd_ctl.profiles import Catalog
 from llmd_ctl.router.answer import Answer, RouterStatus
 from llmd_ctl.spec import load_fleets
@@ -129,6 +130,24 @@ def planning(
     return meet
 
 
+def cluster(variants: str) -> Meet:
+    """Variants in a cluster, beside which there is another."""
+    here = variants if "target" in variants else variants.replace("}", ", target: here}")
+    text = fleet_text(here)
+    there = "{name: here, kind: kubernetes}, {name: other, kind: kubernetes}"
+
+    def meet(_bench: Bench) -> Sequence[Problem]:
+        made: list[Problem] = []
+
+        def act() -> None:
+            text_there = text.replace("{name: here, kind: local}", there)
+            made.extend(plan_text(text_there, simulate=None).warnings)
+
+        return (*raised(act), *made)
+
+    return meet
+
+
 def h100(more: str, **others: Any) -> Meet:
     """A variant on an H100."""
     return planning(f"- {{name: v, accelerator: nvidia-h100{', ' * bool(more)}{more}}}", **others)
@@ -196,6 +215,16 @@ def program_is_missing(_bench: Bench) -> Sequence[Problem]:
     folder = world.folder(machine)
     real = plan(model("chat", real_variant("a")))
     return raised(lambda: apply_plan(real, folder, machine, PYTHON, lambda _event: None))
+
+
+def is_elsewhere(_bench: Bench) -> Sequence[Problem]:
+    """A real engine for a cluster."""
+    world = World()
+    machine = world.machine(world.actor())
+    there = replace(real_variant("a"), target="gke")
+    cluster = replace(plan(model("chat", there)), targets=(PlannedTarget("gke", "kubernetes"),))
+    folder = world.folder(machine)
+    return raised(lambda: apply_plan(cluster, folder, machine, PYTHON, lambda _event: None))
 
 
 def silent(bench: Bench) -> Sequence[Problem]:

@@ -17,6 +17,7 @@ from tests.unit.errors.cases import (
     applying,
     bug,
     certificate_is_old,
+    cluster,
     command,
     content,
     controller_is_dead,
@@ -28,6 +29,7 @@ from tests.unit.errors.cases import (
     h100,
     instead,
     interrupted,
+    is_elsewhere,
     locked,
     mine,
     planning,
@@ -76,7 +78,7 @@ FLEETS: list[Row] = [
     ("LC1047", instead("revision: main", "revision: a..b"), '"a..b"', None),
     ("LC1048", instead("body: 64Mi", "body: 64MB"), '"64MB"', None),
     ("LC1049", instead("path: /health", "path: health"), '"health"', None),
-    ("LC1050", instead("replicas: 4", "autoscale: {min: 0}"), "autoscale", None),
+    ("LC1050", instead("replicas: 4", "lora: []"), "lora", None),
     ("LC1051", instead("{name: there, kind: local}", "{name: there, kind: ray}"), "ray", "local"),
     ("LC1060", instead("name: tiny", "name: chat"), "chat", None),
     ("LC1061", instead("target: there, engine", "target: ther, engine"), "ther", "there"),
@@ -115,6 +117,14 @@ FLEETS: list[Row] = [
     ),
     ("LC1071", instead("servedName: q", "tls: {}"), None, None),
     ("LC1072", instead("openMax: 30s", "openMax: 500ms"), "500ms", "1s to 24h"),
+    ("LC1073", instead("unsafe: true", "cache: {}"), None, None),
+    (
+        "LC1074",
+        instead("unsafe: true", "autoscale: {min: 1, max: 2}"),
+        "replicas",
+        None,
+    ),
+    ("LC1075", instead("unsafe: true", "role: decode"), "decode", None),
 ]
 
 PROFILES: list[Row] = [
@@ -288,6 +298,12 @@ PLANS: list[Row] = [
     ("LC3030", h100("", spec=SIXTEEN, simulate=None, here=TWO), None, None),
     ("LC3040", h100("engineArgs: {attentionBackend: FLASHMLA}"), "FLASHMLA", "FLASH_ATTN"),
     ("LC3041", h100("engineArgs: {maxParallelLoadingWorkers: 2}"), "2", None),
+    ("LC3050", h100("topology: 2x4"), None, None),
+    ("LC3051", h100("nodeSelector: {a: b}"), None, None),
+    ("LC3052", cluster("- {accelerator: intel-gaudi3}"), "vllm 0.26.0", None),
+    ("LC3053", cluster("- {accelerator: nvidia-h100}"), None, None),
+    ("LC3054", cluster("- {accelerator: google-tpu-v6e, topology: 3x3}"), "3x3", "2x4"),
+    ("LC3055", cluster("- {accelerator: nvidia-h100, target: other}"), "other", "here"),
 ]
 
 APPLY: list[Row] = [
@@ -302,6 +318,7 @@ APPLY: list[Row] = [
     ("LC4009", undeleted, "", None),
     ("LC4010", certificate_is_old, None, None),
     ("LC4011", program_is_missing, None, None),
+    ("LC4012", is_elsewhere, "kubernetes", "local"),
 ]
 
 COMMANDS: list[Row] = [

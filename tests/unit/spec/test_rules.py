@@ -98,6 +98,48 @@ CASES = [
     ("ttft: {p50: 500ms, p95: 800ms}", "ttft: {p50: 1s, p99: 800ms}", "LC1068", None),
     ("ttft: {p50: 500ms, p95: 800ms}", "ttft: {}", "LC1068", "{}"),
     ("slo: {ttft: {p50: 500ms, p95: 800ms}, itl: {p95: 40ms}}", "slo: {}", "LC1068", "{}"),
+    (ROUTING, f"target: nowhere\n    {ROUTING}", "LC1061", "nowhere"),
+    # what one place says belongs together
+    *(
+        (TINY, TINY.replace("}", f", {said}}}"), code, under)
+        for said, code, under in (
+            ("replicas: 2, autoscale: {min: 1, max: 2}", "LC1074", "replicas"),
+            ("autoscale: {min: 3, max: 2}", "LC1073", "{min: 3, max: 2}"),
+            (
+                "autoscale: {min: 0, max: 2, scaler: hpa}",
+                "LC1073",
+                "{min: 0, max: 2, scaler: hpa}",
+            ),
+            ("cache: {}", "LC1073", "{}"),
+            ("cache: {path: /a, size: 1Gi}", "LC1073", "{path: /a, size: 1Gi}"),
+            ("tolerations: [{value: a}]", "LC1073", "{value: a}"),
+            ("tolerations: [{key: a, operator: Equal}]", "LC1073", "{key: a, operator: Equal}"),
+            (
+                "tolerations: [{effect: NoSchedule, tolerationSeconds: 1}]",
+                "LC1073",
+                "{effect: NoSchedule, tolerationSeconds: 1}",
+            ),
+            ("secretRefs: [{name: a, key: b}]", "LC1073", "{name: a, key: b}"),
+            ("role: prefill", "LC1075", "prefill"),
+            ("role: decode", "LC1075", "decode"),
+        )
+    ),
+    ("maxModelLen: 32768", "disaggregation: {}", "LC1075", "disaggregation"),
+    *(
+        (OLD, OLD.replace("{name: old", f"{{name: old, {said}"), "LC1064", said.partition(":")[0])
+        for said in (
+            "role: both",
+            "topology: 2x4",
+            'env: {A: "1"}',
+            "resources: {cpu: 1}",
+            "nodeSelector: {a: b}",
+            "tolerations: []",
+            "imagePullSecrets: []",
+            "secretRefs: []",
+            "cache: {size: 1Gi}",
+            "autoscale: {min: 1, max: 2}",
+        )
+    ),
     # a breaker's longest time, said or not
     ("openMax: 30s", "openMax: 999ms", "LC1072", "999ms"),
     ("open: 1s, openMax: 30s", "open: 31s", "LC1072", "31s"),

@@ -1,0 +1,145 @@
+"""A variant on a target that is not this machine: which slice, how many hosts, and its place.
+
+Called by `variant` once a replica has its size. What a cluster cannot hand out is refused with what
+it can. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmd_ctl.plan.capabilities import router_target
+from llmd_ctl.plan.place import Accelerators, Nodes, Place
+from llmd_ctl.plan.placement import (
+    CLUSTER,
+    IN_CONTAINERS,
+    accelerators_of,
+    autoscale_of,
+    cache_of,
+    container_of,
+    image_of,
+    levels_of,
+    nodes_of,
+)
+from llmd_ctl.plan.records import Parallel
+from llmd_ctl.plan.report import Path
+from llmd_ctl.plan.scene import Ready, Scene
+from llmd_ctl.profiles.accelerator import Accelerator
+from llmd_ctl.spec import fleet as spec
+
+LOCAL = "local"
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A group of chips as a cluster hands it out, and the devices and hosts in it."""
+
+    topology: str
+    devices: int
+    hosts: int
+
+
+def slices_of(accelerator: Accelerator) -> list[Slice]:
+    """Every slice of the accelerator's machine types: the smallest first, then the fewest hosts."""
+    topology, cluster = accelerator.spec.topology, accelerator.spec.kubernetes
+    if topology is None or cluster is None:
+        return []
+    found = [
+        Slice(shape, chips_of(shape) * cluster.resource.devices, -(-chips_of(shape) // one.units))
+        for one in topology.machines
+        for shape in (*one.single, *one.several)
+    ]
+    return sorted(found, key=lambda one: (one.devices, one.hosts))
+
+
+def chips_of(topology: str) -> int:
+    """The chips of a shape such as 2x4."""
+    count = 1
+    for side in topology.split("x"):
+        count *= int(side)
+    return count
+
+
+def target_of(fleet: spec.FleetSpec, name: str | None) -> spec.Target | None:
+    """A target by name."""
+    return next((one for one in fleet.targets if one.name == name), None)
+
+
+def is_here(fleet: spec.FleetSpec, name: str | None) -> bool:
+    """Whether a target is this machine."""
+    target = target_of(fleet, name)
+    return target is None or target.kind == LOCAL
+
+
+def place_of(
+    scene: Scene, model: spec.Model, ready: Ready, split: Parallel, in_flight: int
+) -> Place | None:
+    """Where the replicas of a variant run; None on this machine, and with a problem reported."""
+    target = target_of(scene.spec, ready.variant.target)
+    if target is None or target.kind == LOCAL:
+        return None
+    accelerator, path = ready.accelerator, ready.path
+    levels = levels_of(scene.spec, model, ready.variant)
+    known = accelerator.spec.kubernetes if target.kind == CLUSTER else None
+    _check_reach(scene, target, path)
+    if target.kind == CLUSTER and (known is None or known.resource.name is None):
+        message = f"no profile says how a cluster hands out {accelerator.name}"
+        hint = "Give its resource in a profile of your own (kubernetes.resource)."
+        scene.report.add("LC3054", message, (*path, "accelerator"), hint=hint)
+        return None
+    hosts, topology = _hosts(scene, ready, split, target)
+    image = None
+    if target.kind in IN_CONTAINERS and not ready.simulated:
+        image = image_of(
+            scene.spec, model, ready.variant, ready.chosen, accelerator, scene.report,
+            (*path, "accelerator"),
+        )  # fmt: skip
+    return Place(
+        image=image,
+        container=levels.container(container_of(accelerator)),
+        secrets=levels.secrets,
+        cache=cache_of(scene.spec, model, ready.variant),
+        accelerators=accelerators_of(known, split.devices, hosts) if known else Accelerators(),
+        nodes=levels.nodes(nodes_of(known, target.provider) if known else Nodes()),
+        hosts=hosts,
+        topology=topology,
+        autoscale=autoscale_of(scene.spec, model, ready.variant, in_flight),
+    )
+
+
+def _hosts(
+    scene: Scene, ready: Ready, split: Parallel, target: spec.Target
+) -> tuple[int, str | None]:
+    """How many machines a replica spans, and the slice that it is given."""
+    said, path = ready.variant.topology, ready.path
+    known = slices_of(ready.accelerator) if target.kind == CLUSTER else []
+    if not known:
+        if said is not None and target.kind == CLUSTER:
+            message = f"{ready.accelerator.name} does not come in slices"
+            scene.report.add("LC3054", message, (*path, "topology"), found=said, hint="Remove it.")
+        devices = scene.stock.devices_per_node(ready.variant.target, ready.accelerator)
+        return (split.pipeline if split.devices > devices else 1), None
+    wanted = [one for one in known if said is None or one.topology == said]
+    fitting = [one for one in wanted if one.devices >= split.devices]
+    if fitting:
+        return fitting[0].hosts, fitting[0].topology
+    allowed = dict.fromkeys(one.topology for one in known if one.devices >= split.devices)
+    message = f"no slice holds {split.devices} devices of {ready.accelerator.name}"
+    if said:
+        message = f"a slice of {said} does not hold {split.devices} of {ready.accelerator.name}"
+    if not wanted:
+        message = f"no machine of {ready.accelerator.name} has slices of {said}"
+    at = (*path, "topology") if said else (*path, "parallelism")
+    scene.report.add("LC3054", message, at, found=said, allowed=tuple(allowed))
+    return 1, None
+
+
+def _check_reach(scene: Scene, target: spec.Target, path: Path) -> None:
+    """The router reaches its own target, and hosts by name from everywhere."""
+    home = router_target(scene.spec)
+    if target.name == home.name or (target.kind == "systemd" and target.hosts):
+        return
+    if scene.simulate is not None:
+        return
+    message = f"the router runs in {home.name} ({home.kind}) and cannot reach {target.name}"
+    scene.report.add("LC3055", message, (*path, "target"), found=target.name, allowed=(home.name,))

@@ -1,0 +1,161 @@
+"""Where the replicas of a variant, or the router, run outside of this machine: frozen records.
+
+Made by `placement` from the fleet file and the accelerator's profile, part of a plan, read by
+`render`; nothing computes here. A plan says all that a renderer needs, so that what was planned is
+what is rendered. None and empty is "not known" or "not asked for": then nothing is rendered of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class PlannedTarget:
+    """A target of the fleet. `hosts` of units; `namespace` and `provider` of a cluster."""
+
+    name: str
+    kind: str
+    namespace: str | None = None
+    provider: str | None = None
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Image:
+    """A container image: `reference` with its tag, and where one is known the digest for it."""
+
+    reference: str
+    digest: str | None = None
+    user: str | None = None  # as the image has it; None: whatever the image says
+
+    @property
+    def pinned(self) -> str:
+        """The name to pull: by digest where one is known."""
+        name = self.reference.partition("@")[0]
+        return self.reference if self.digest is None else f"{name}@{self.digest}"
+
+
+@dataclass(frozen=True)
+class Container:
+    """What the process gets of its machine beside accelerators. Bytes are whole numbers."""
+
+    cpu: float | None = None  # cores
+    memory_bytes: int | None = None
+    shm_bytes: int | None = None
+    hugepages_bytes: int | None = None  # of 2 MiB each
+    capabilities: tuple[str, ...] = ()
+    seccomp: str = "RuntimeDefault"
+    host_ipc: bool = False
+    devices: tuple[str, ...] = ()  # paths below /dev
+    groups: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()  # paths of the host
+    runtime: str | None = None
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A secret by name. `env` None: each key is a variable; else `key` of it is that variable."""
+
+    name: str
+    env: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Where weights and compiled graphs are kept; all None: a volume that goes with the replica."""
+
+    path: str | None = None
+    claim: str | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Toleration:
+    """As in Kubernetes; `key` None is every taint, `effect` None each effect."""
+
+    key: str | None = None
+    operator: str = "Exists"
+    value: str | None = None
+    effect: str | None = None
+    toleration_seconds: int | None = None
+
+
+@dataclass(frozen=True)
+class NodeLabel:
+    """A label that a node must have, with any of `values`."""
+
+    key: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Accelerators:
+    """How a cluster hands out the accelerators of one replica on one host.
+
+    `count` of `resource`, or of devices of `device_class` where claims are used; `domain_class` is
+    the class of what joins hosts by fast links.
+    """
+
+    resource: str | None = None
+    count: int = 0
+    device_class: str | None = None
+    domain_class: str | None = None
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Which nodes of a cluster take it."""
+
+    selector: Mapping[str, str] = field(default_factory=dict)
+    labels: tuple[NodeLabel, ...] = ()  # what a plain selector cannot say: several values
+    tolerations: tuple[Toleration, ...] = ()
+    image_pull_secrets: tuple[str, ...] = ()
+    scheduler: str | None = None
+
+
+@dataclass(frozen=True)
+class Autoscale:
+    """Replicas by rule. `in_flight` is what one replica carries at once, by the plan's capacity."""
+
+    min: int
+    max: int
+    scaler: str
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """All of it, for one replica (or one router). `hosts`: machines that one replica spans."""
+
+    image: Image | None = None  # None: none is known, or the target runs programs
+    container: Container = Container()
+    secrets: tuple[Secret, ...] = ()
+    cache: Cache = Cache()
+    accelerators: Accelerators = Accelerators()
+    nodes: Nodes = Nodes()
+    hosts: int = 1
+    topology: str | None = None  # of the slice, where the accelerator comes in slices
+    autoscale: Autoscale | None = None
+
+
+@dataclass(frozen=True)
+class PlannedRouter:
+    """The router: which, how many, and where. `target` is one of the plan's."""
+
+    kind: str
+    target: str
+    replicas: int
+    env: Mapping[str, str] = field(default_factory=dict)
+    place: Place | None = None  # None: on this machine
+
+
+@dataclass(frozen=True)
+class Disaggregation:
+    """How prefill and decode replicas of a model work together."""
+
+    connector: str
+    transport: str
+    min_prompt_tokens: int = 0

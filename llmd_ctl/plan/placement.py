@@ -1,0 +1,238 @@
+"""From what the fleet file and the profile say to where a replica, or the router, runs.
+
+    profile < defaults < target < model < variant
+
+Maps are laid over each other key by key; of lists and of the cache the highest level that says one
+counts. Called by `variant` and `planner` for targets other than this machine. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from llmd_ctl.plan.engines import Chosen
+from llmd_ctl.plan.place import (
+    Accelerators,
+    Autoscale,
+    Cache,
+    Container,
+    Image,
+    NodeLabel,
+    Nodes,
+    Place,
+    Secret,
+    Toleration,
+)
+from llmd_ctl.plan.report import Path, Report
+from llmd_ctl.profiles.accelerator import Accelerator
+from llmd_ctl.profiles.kubernetes import Kubernetes, Selector
+from llmd_ctl.profiles.number import Number
+from llmd_ctl.spec import fleet as spec
+from llmd_ctl.spec.placement import Placement
+
+T = TypeVar("T")
+CLUSTER = "kubernetes"
+GENERIC, GKE = "generic", "gke"
+IN_CONTAINERS = (CLUSTER, "compose")
+
+
+@dataclass(frozen=True)
+class Levels:
+    """What the levels of a fleet say for one variant, or for the router: the lowest first."""
+
+    levels: tuple[Placement, ...]
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The variables, the higher level's where two say one."""
+        return {name: value for each in self.levels for name, value in each.env.items()}
+
+    def container(self, known: Container) -> Container:
+        """What a container gets, over what the profile says."""
+        said = [each.resources for each in self.levels]
+        return Container(
+            cpu=_last([known.cpu, *(each.cpu for each in said)]),
+            memory_bytes=_last([known.memory_bytes, *(each.memory for each in said)]),
+            shm_bytes=_last([known.shm_bytes, *(each.shm for each in said)]),
+            hugepages_bytes=known.hugepages_bytes,
+            capabilities=known.capabilities,
+            seccomp=known.seccomp,
+            host_ipc=known.host_ipc,
+            devices=known.devices,
+            groups=known.groups,
+            mounts=known.mounts,
+            runtime=known.runtime,
+        )
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """The secrets, by name."""
+        said = _last([each.secret_refs for each in self.levels]) or ()
+        return tuple(Secret(each.name, each.env, each.key or each.env) for each in said)
+
+    def nodes(self, known: Nodes) -> Nodes:
+        """Which nodes take it, over what the profile says."""
+        selector = {key: value for each in self.levels for key, value in each.node_selector.items()}
+        tolerations = _last([each.tolerations for each in self.levels])
+        return Nodes(
+            selector={**known.selector, **selector},
+            labels=tuple(label for label in known.labels if label.key not in selector),
+            tolerations=known.tolerations
+            if tolerations is None
+            else tuple(Toleration(**dict(each)) for each in tolerations),
+            image_pull_secrets=tuple(
+                _last([each.image_pull_secrets for each in self.levels]) or ()
+            ),
+            scheduler=known.scheduler,
+        )
+
+
+def levels_of(fleet: spec.FleetSpec, model: spec.Model, variant: spec.Variant) -> Levels:
+    """What a fleet says for a variant."""
+    targets = [one for one in fleet.targets if one.name == variant.target]
+    return Levels((fleet.defaults, *targets, model, variant))
+
+
+def variables_at(fleet: spec.FleetSpec, variant: spec.Variant, path: Path) -> dict[str, Path]:
+    """Where each variable of a variant's environment is written; `path` is the variant's."""
+    model = fleet.models[int(path[2])]
+    levels: list[tuple[Placement, Path]] = [(fleet.defaults, ("spec", "defaults"))]
+    levels += [
+        (target, ("spec", "targets", index))
+        for index, target in enumerate(fleet.targets)
+        if target.name == variant.target
+    ]
+    levels += [(model, path[:3]), (variant, path)]
+    return {name: (*at, "env", name) for level, at in levels for name in level.env}
+
+
+def cache_of(fleet: spec.FleetSpec, model: spec.Model, variant: spec.Variant) -> Cache:
+    """Where a variant keeps weights and compiled graphs."""
+    said = _last([fleet.defaults.cache, model.cache, variant.cache])
+    return Cache() if said is None else Cache(said.path, said.claim, said.size)
+
+
+def autoscale_of(
+    fleet: spec.FleetSpec, model: spec.Model, variant: spec.Variant, in_flight: int
+) -> Autoscale | None:
+    """How a variant scales; a variant that says its replicas does not."""
+    fixed = "replicas" in variant.model_fields_set
+    above = None if fixed else _last([fleet.defaults.autoscale, model.autoscale])
+    said = variant.autoscale or above
+    if said is None:
+        return None
+    return Autoscale(said.min, said.max, said.scaler, max(1, in_flight))
+
+
+def image_of(
+    fleet: spec.FleetSpec,
+    model: spec.Model,
+    variant: spec.Variant,
+    chosen: Chosen,
+    accelerator: Accelerator,
+    report: Report,
+    path: Path,
+) -> Image | None:
+    """The image of a variant's engine; one that is not known is reported."""
+    refs = (fleet.defaults.engine, model.engine, variant.engine)
+    own = [ref for ref in refs if ref is not None and ref.name == chosen.engine.name]
+    said = _last([ref.image for ref in own])
+    if said is not None:
+        return _image(said)
+    known = chosen.on.images.get(chosen.version)
+    title = f"{chosen.engine.name} {chosen.version}"
+    if known is None or known.reference is None:
+        message = f"no image of {title} is known for {accelerator.name}"
+        allowed = tuple(version for version, each in chosen.on.images.items() if each.reference)
+        report.add("LC3052", message, path, found=title, allowed=allowed)
+        return None
+    if known.digest is None:
+        message = f"the image {known.reference} has no known digest: its tag is rendered"
+        report.warn("LC3053", message, path)
+    return Image(known.reference, known.digest, known.user)
+
+
+def container_of(accelerator: Accelerator) -> Container:
+    """What the profile says that a container gets."""
+    known = accelerator.spec.container
+    if known is None:
+        return Container()
+    return Container(
+        cpu=_value(known.cpu_cores),
+        memory_bytes=_whole(known.memory_bytes),
+        shm_bytes=_whole(known.shm_bytes),
+        hugepages_bytes=_whole(known.hugepages_bytes),
+        capabilities=known.capabilities,
+        seccomp=known.seccomp,
+        host_ipc=known.host_ipc,
+        devices=known.devices,
+        groups=known.groups,
+        mounts=known.mounts,
+        runtime=known.runtime,
+    )
+
+
+def nodes_of(known: Kubernetes, provider: str | None) -> Nodes:
+    """Which nodes the profile says have the accelerator."""
+    selectors = _selectors(known, provider)
+    return Nodes(
+        selector={each.key: each.values[0] for each in selectors if len(each.values) == 1},
+        labels=tuple(NodeLabel(e.key, e.values) for e in selectors if len(e.values) > 1),
+        tolerations=tuple(
+            Toleration(e.key, e.operator, e.value or None, e.effect) for e in known.tolerations
+        ),
+        scheduler=known.scheduler,
+    )
+
+
+def accelerators_of(known: Kubernetes, devices: int, hosts: int) -> Accelerators:
+    """How many of which resource one host of a replica asks for."""
+    each = -(-devices // hosts)
+    return Accelerators(
+        resource=known.resource.name,
+        count=-(-each // known.resource.devices),
+        device_class=known.claim.device_class if known.claim is not None else None,
+        domain_class=known.domain.device_class if known.domain is not None else None,
+    )
+
+
+def _selectors(known: Kubernetes, provider: str | None) -> Sequence[Selector]:
+    """Those of any cluster, and the provider's; where nobody names one, the only one known."""
+    anywhere = known.selectors.get(GENERIC, ())
+    if provider is None:
+        return anywhere or known.selectors.get(GKE, ())
+    # A provider labels its nodes in its own way: what other clusters' tools add is not there.
+    return known.selectors.get(provider, anywhere)
+
+
+def _last(said: Sequence[T | None]) -> T | None:
+    return next((one for one in reversed(said) if one is not None), None)
+
+
+def _value(number: Number | None) -> float | None:
+    return None if number is None else number.value
+
+
+def _whole(number: Number | None) -> int | None:
+    value = _value(number)
+    return None if value is None else int(value)
+
+
+def router_place(fleet: spec.FleetSpec, target: spec.Target) -> tuple[Place, dict[str, str]]:
+    """Where the router runs, and its variables."""
+    levels = Levels((target, fleet.router))
+    said = fleet.router.image
+    place = Place(
+        image=None if said is None else _image(said),
+        container=levels.container(Container()),
+        secrets=levels.secrets,
+        nodes=levels.nodes(Nodes()),
+    )
+    return place, levels.env
+
+
+def _image(said: str) -> Image:
+    reference, _, digest = said.partition("@")
+    return Image(reference, digest or None)

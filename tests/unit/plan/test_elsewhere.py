@@ -1,0 +1,299 @@
+"""Fleets for other places than this machine: what they get, and what no place can carry out."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from llmd_ctl.plan import capabilities
+from llmd_ctl.plan.elsewhere import slices_of
+from llmd_ctl.plan.place import Cache, Image, NodeLabel, Place, Secret, Toleration
+from llmd_ctl.profiles import Catalog
+from llmd_ctl.spec.fleet import Router, TargetKind
+from llmd_ctl.spec.shape import SHAPE
+from tests.unit.plan.fleets import fleet_text, plan_text, problems_of
+
+GKE = "{name: here, kind: kubernetes, namespace: llm}"
+RACK = "{name: here, kind: systemd, hosts: [a, b]}"
+COMPOSE = "{name: here, kind: compose}"
+LOCAL = "{name: here, kind: local}"
+
+
+def on(target: str, variants: str, **more: str) -> str:
+    """A fleet whose one target is this."""
+    return fleet_text(variants, **more).replace(f"[{LOCAL}]", f"[{target}]")
+
+
+def place(target: str, variant: str, **more: str) -> Place:
+    """Where a variant is planned to run, for real."""
+    found = plan_text(on(target, f"- {variant}", **more), simulate=None).models[0].variants[0].place
+    assert found is not None
+    return found
+
+
+def test_a_cluster_is_planned_for_without_what_is_on_this_machine() -> None:
+    found = place(GKE, "{accelerator: nvidia-h100, parallelism: {tensor: 2}}")
+    assert found.image == Image("vllm/vllm-openai:v0.32.0", user="root")
+    assert (found.accelerators.resource, found.accelerators.count) == ("nvidia.com/gpu", 2)
+    products = ("NVIDIA-H100-80GB-HBM3", "NVIDIA-H100-SXM5-80GB")
+    assert found.nodes.labels == (NodeLabel("nvidia.com/gpu.product", products),)
+    assert found.nodes.tolerations == (Toleration("nvidia.com/gpu", effect="NoSchedule"),)
+
+
+def test_a_provider_has_labels_of_its_own() -> None:
+    target = GKE.replace("kubernetes", "kubernetes, provider: gke")
+    found = place(target, "{accelerator: nvidia-h100}")
+    assert [label.key for label in found.nodes.labels] == ["cloud.google.com/gke-accelerator"]
+
+
+def test_where_labels_are_known_of_one_provider_alone_they_are_taken() -> None:
+    found = place(GKE, "{accelerator: google-tpu-v6e}")
+    assert found.nodes.selector == {"cloud.google.com/gke-tpu-accelerator": "tpu-v6e-slice"}
+
+
+def test_levels_are_laid_over_each_other() -> None:
+    target = GKE.replace("llm}", "llm, env: {A: target, B: target}, nodeSelector: {z: t}}")
+    found = plan_text(
+        on(
+            target,
+            "- {accelerator: nvidia-h100, env: {A: variant}, resources: {cpu: 8}, "
+            "nodeSelector: {nvidia.com/gpu.product: mine}, tolerations: []}",
+            model='env: {A: model, D: "4"}\nresources: {cpu: 4, shm: 1Gi}\n'
+            "secretRefs: [{name: hf, env: HF_TOKEN}]\nimagePullSecrets: [pull]",
+            spec="defaults: {env: {B: defaults, C: defaults}, secretRefs: [{name: other}]}",
+        ),
+        simulate=None,
+    )
+    variant = found.models[0].variants[0]
+    assert {name: variant.env[name] for name in "ABCD"} == {
+        "A": "variant", "B": "target", "C": "defaults", "D": "4",
+    }  # fmt: skip
+    assert variant.place is not None
+    assert variant.place.container.cpu == 8
+    assert variant.place.container.shm_bytes == 1 << 30
+    assert variant.place.nodes.selector == {"z": "t", "nvidia.com/gpu.product": "mine"}
+    assert variant.place.nodes.labels == ()
+    assert variant.place.nodes.tolerations == ()
+    assert variant.place.nodes.image_pull_secrets == ("pull",)
+    assert variant.place.secrets == (Secret("hf", "HF_TOKEN", "HF_TOKEN"),)
+
+
+def test_a_cache_of_the_variant_replaces_the_models() -> None:
+    found = place(
+        GKE, "{accelerator: nvidia-h100, cache: {size: 1Gi}}", model="cache: {claim: models}"
+    )
+    assert found.cache == Cache(size_bytes=1 << 30)
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [
+        ("accelerator: nvidia-h100", (1, 4)),
+        ("accelerator: nvidia-h100, replicas: 3", None),
+        ("accelerator: nvidia-h100, autoscale: {min: 2, max: 8, scaler: hpa}", (2, 8)),
+    ],
+)
+def test_the_nearest_level_says_how_many(variant: str, expected: tuple[int, int] | None) -> None:
+    found = place(GKE, f"{{{variant}}}", spec="defaults: {autoscale: {min: 1, max: 4}}").autoscale
+    assert (None if found is None else (found.min, found.max)) == expected
+    assert found is None or found.in_flight >= 1
+
+
+@pytest.mark.parametrize(
+    ("variant", "topology", "hosts", "count"),
+    [
+        ("google-tpu-v6e, parallelism: {tensor: 1}", "1x1", 1, 1),
+        ("google-tpu-v6e, parallelism: {tensor: 4}", "2x2", 1, 4),
+        ("google-tpu-v6e, parallelism: {tensor: 8}", "2x4", 1, 8),
+        ("google-tpu-v6e, parallelism: {tensor: 8}, topology: 4x4", "4x4", 4, 2),
+        ("google-tpu-v7x, parallelism: {tensor: 2}", "1x1x1", 1, 1),
+        ("google-tpu-v7x, parallelism: {tensor: 8}", "2x2x1", 1, 4),
+    ],
+)
+def test_chips_are_handed_out_in_slices(
+    variant: str, topology: str, hosts: int, count: int
+) -> None:
+    found = place(GKE, f"{{accelerator: {variant}}}", model="maxModelLen: 4096")
+    assert (found.topology, found.hosts, found.accelerators.count) == (topology, hosts, count)
+
+
+def test_a_slice_that_is_none_is_refused_with_those_that_are() -> None:
+    text = on(GKE, "- {accelerator: google-tpu-v6e, parallelism: {tensor: 8}, topology: 3x3}")
+    (problem,) = problems_of(text)
+    assert problem.code == "LC3054"
+    assert problem.found == "3x3"
+    assert problem.allowed[0] == "2x4"
+
+
+def test_every_slice_is_a_whole_number_of_machines() -> None:
+    catalog = Catalog()
+    for name in catalog.names("accelerator"):
+        spec = catalog.accelerator(name).spec
+        for one in slices_of(catalog.accelerator(name)):
+            assert spec.kubernetes is not None
+            assert one.devices % (one.hosts * spec.kubernetes.resource.devices) == 0, one
+
+
+# --- what no place can carry out ---
+
+
+def test_the_table_speaks_of_fields_kinds_and_routers_that_are() -> None:
+    keys = {path.rpartition("spec.targets[].")[2] for path in SHAPE}
+    keys |= {path.rpartition("spec.models[].variants[].")[2] for path in SHAPE}
+    assert set(capabilities.BY_TARGET) <= keys
+    router = {path.removeprefix("spec.router.") for path in SHAPE} | {"kind=llm-d"}
+    assert set(capabilities.BY_ROUTERS_TARGET) <= router
+    assert set(capabilities.BY_ROUTER) <= set(SHAPE)
+    assert get_args(TargetKind) == capabilities.KINDS
+    assert get_args(Router.model_fields["kind"].annotation) == capabilities.ROUTERS
+    rows = (*capabilities.BY_TARGET.values(), *capabilities.BY_ROUTERS_TARGET.values())
+    assert {kind for row in rows for kind in row} <= set(capabilities.KINDS)
+    assert {one for row in capabilities.BY_ROUTER.values() for one in row} <= {
+        *capabilities.ROUTERS
+    }
+
+
+VALUES = {
+    "namespace": "llm", "provider": "gke", "hosts": "[a]", "resources": "{cpu: 1}",
+    "nodeSelector": "{a: b}", "tolerations": "[{key: a}]", "imagePullSecrets": "[a]",
+    "secretRefs": "[{name: a}]", "secretRefs[].key": "[{name: a, env: A, key: b}]",
+    "autoscale": "{min: 1, max: 2}",
+    "topology": "2x4",
+}  # fmt: skip
+TARGETS = {"local": LOCAL, "kubernetes": GKE, "systemd": RACK, "compose": COMPOSE}
+CACHES = {"cache": "{path: /c}", "cache.claim": "{claim: c}", "cache.size": "{size: 1Gi}"}
+
+
+@pytest.mark.parametrize("kind", capabilities.KINDS)
+@pytest.mark.parametrize("key", capabilities.BY_TARGET)
+def test_every_row_of_the_table_is_told_where_it_holds(key: str, kind: str) -> None:
+    target, said = TARGETS[kind], ""
+    row = capabilities.BY_TARGET[key]
+    if key == "secretRefs[].key" and kind == "local":
+        row = capabilities.BY_TARGET["secretRefs"]
+    if key in ("namespace", "provider", "hosts"):
+        target = f"{{name: here, kind: {kind}, {key}: {VALUES[key]}}}"
+    elif key == "role":
+        said = ", role: prefill}\n- {name: d, accelerator: nvidia-h100, role: decode"
+    elif key == "engine.image":
+        said = ", engine: {name: vllm, image: a/b:c}"
+    elif key == "resources.shm":
+        said = ", resources: {shm: 1Gi}"
+    elif key.startswith("cache"):
+        said = f", cache: {CACHES[key]}"
+    else:
+        said = f", {key.removesuffix('[].key')}: {VALUES[key]}"
+    router = "router: {kind: llm-d}" if key == "role" and kind == "kubernetes" else ""
+    accelerator = "google-tpu-v6e" if key == "topology" else "nvidia-h100"
+    text = on(target, f"- {{name: p, accelerator: {accelerator}{said}}}", spec=router)
+    gap = row.get(kind)
+    if gap is not None and gap.verdict == "refused":
+        problems = problems_of(text)
+        assert {p.code for p in problems} == {"LC3050"}
+        assert gap.hint in {p.hint for p in problems}
+        return
+    told = [p for p in plan_text(text).warnings if p.code == "LC3051"]
+    above = capabilities.BY_TARGET.get(key.partition(".")[0].removesuffix("[]"), {}).get(kind)
+    gap = above or gap
+    assert [p.message.rpartition(": ")[2] for p in told] == ([gap.why] if gap else [])
+
+
+def test_what_a_nearer_level_overrules_is_no_gap_of_a_target() -> None:
+    spec = "defaults: {autoscale: {min: 1, max: 4}}"
+    plan_text(on(RACK, "- {accelerator: nvidia-h100, replicas: 2}", spec=spec))
+    (problem,) = problems_of(on(RACK, "- {accelerator: nvidia-h100}", spec=spec))
+    assert problem.code == "LC3050"
+    assert problem.place is not None
+    assert problem.place.path == "spec.defaults.autoscale"
+
+
+ROUTER_SAYS = {
+    "spec.models[].usage": ("usage: exact", "", ""),
+    "spec.models[].multimodal": ("multimodal: {imageTokens: 1}", "", ""),
+    "spec.models[].slo": ("slo: {itl: {p95: 1s}}", "", ""),
+    "spec.models[].variants[].endpoint": (
+        "", "\n- {name: e, accelerator: nvidia-l4, endpoint: {url: 'http://h:1'}}", "",
+    ),
+    "spec.models[].variants[].apis": (
+        "", "\n- {name: e, accelerator: nvidia-l4, apis: [chat]}", "",
+    ),
+    "spec.router.tls": ("", "", f"tls: {{certFile: {__file__}, keyFile: {__file__}}}"),
+    "spec.router.routing": ("", "", "routing: {objective: latency}"),
+    "spec.router.resilience": ("", "", "resilience: {slowStart: 1s}"),
+    "spec.router.resources": ("", "", "resources: {cpu: 1}"),
+    "spec.router.secretRefs": ("", "", "secretRefs: [{name: a}]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ROUTER_SAYS)
+def test_what_the_router_of_llm_d_cannot_do_is_told(path: str) -> None:
+    model, variants, router = ROUTER_SAYS[path]
+    spec = f"router: {{kind: llm-d{', ' * bool(router)}{router}}}"
+    text = on(GKE, f"- {{accelerator: nvidia-h100}}{variants}", model=model, spec=spec)
+    gap = capabilities.BY_ROUTER[path]["llm-d"]
+    if gap.verdict == "refused":
+        assert [p.code for p in problems_of(text)] == ["LC3050"]
+    else:
+        told = [p for p in plan_text(text).warnings if p.code == "LC3051"]
+        assert [p.message.rpartition(": ")[2] for p in told] == [gap.why]
+
+
+def test_roles_need_the_router_of_llm_d() -> None:
+    roles = (
+        "- {name: p, accelerator: nvidia-h100, role: prefill}\n"
+        "- {name: d, accelerator: nvidia-h100, role: decode}"
+    )
+    assert {p.code for p in problems_of(on(GKE, roles))} == {"LC3050"}
+    found = plan_text(on(GKE, roles, spec="router: {kind: llm-d}"))
+    assert [variant.role for variant in found.models[0].variants] == ["prefill", "decode"]
+
+
+# --- the router's own place ---
+
+
+def test_the_router_runs_in_the_first_target_unless_one_is_named() -> None:
+    targets = f"{GKE}, {{name: rack, kind: systemd, hosts: [a]}}"
+    variants = "- {name: a, accelerator: nvidia-h100, target: rack}"
+    text = fleet_text(variants).replace(LOCAL, targets)
+    router = plan_text(text).router
+    assert router is not None
+    assert (router.target, router.replicas) == ("here", 2)
+    named = fleet_text(variants, spec="router: {target: rack}").replace(LOCAL, targets)
+    router = plan_text(named).router
+    assert router is not None
+    assert (router.target, router.replicas) == ("rack", 1)
+
+
+def test_replicas_that_the_router_cannot_reach_are_refused() -> None:
+    targets = f"{GKE}, {{name: other, kind: kubernetes}}"
+    variants = "- {name: a, accelerator: nvidia-h100, target: other}"
+    text = fleet_text(variants).replace(LOCAL, targets)
+    (problem,) = problems_of(text, simulate=None)
+    assert (problem.code, problem.allowed) == ("LC3055", ("here",))
+
+
+def test_an_image_that_nobody_knows_is_asked_for() -> None:
+    (problem,) = problems_of(on(GKE, "- {accelerator: intel-gaudi3}"), simulate=None)
+    assert problem.code == "LC3052"
+    found = place(GKE, "{accelerator: intel-gaudi3, engine: {name: vllm, image: a/b:c}}")
+    assert found.image == Image("a/b:c")
+
+
+def test_an_image_without_a_digest_is_warned_of() -> None:
+    text = on(GKE, "- {accelerator: nvidia-h100}")
+    assert "LC3053" in [p.code for p in plan_text(text, simulate=None).warnings]
+    pinned = f"{{name: vllm, image: a/b@sha256:{'0' * 64}}}"
+    text = on(GKE, f"- {{accelerator: nvidia-h100, engine: {pinned}}}")
+    found = plan_text(text, simulate=None)
+    assert "LC3053" not in [p.code for p in found.warnings]
+    assert found.models[0].variants[0].place is not None
+    assert found.models[0].variants[0].place.image is not None
+    assert found.models[0].variants[0].place.image.pinned == f"a/b@sha256:{'0' * 64}"
+
+
+def test_variables_of_the_file_are_judged_at_their_place() -> None:
+    text = on(GKE, "- {accelerator: nvidia-h100}", model='env: {VLLM_USE_V1: "1"}')
+    (told,) = [p for p in plan_text(text, simulate=None).warnings if p.message.startswith("V02")]
+    assert told.place is not None
+    assert told.place.path == "spec.models[0].env.VLLM_USE_V1"

@@ -1,7 +1,9 @@
 """From a plan to what runs: texts and command lines. Pure: no file, process or clock.
 
-Called by the controller (which writes and starts the results) and by `apply` for names.
+Called by the controller (which writes and starts the results), by `apply` for names, and by `cli`
+for files.
 
+- `targets.py`  which formats a target has, and who makes them;  `file.py`: what they make
 - `layout.py`   the paths of a fleet's state folder
 - `process.py`  replicas: name, command, environment, engine.json
 - `router.py`   router.yaml and replicas.json

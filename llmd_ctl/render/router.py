@@ -1,7 +1,8 @@
 """From a plan to router.yaml, and from running replicas to replicas.json.
 
-Called by the controller, which writes both files; the router follows them. Pure. While replicas of
-a variant that left the plan still drain, the variant stays in the configuration.
+Called by the controller, which writes both files, and by the renderers of other targets; the router
+follows them. Pure. While replicas of a variant that left the plan still drain, the variant stays in
+the configuration.
 """
 
 from __future__ import annotations
@@ -33,6 +34,17 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 HEADER = "# Written by llmd-ctl from the plan; the router reloads it. Edits are overwritten.\n"
 
 
+Source = StaticSource | ProcessSource
+
+
+@dataclass(frozen=True)
+class Listen:
+    """The addresses of the router's two ports, as HOST:PORT."""
+
+    data: str
+    admin: str
+
+
 @dataclass(frozen=True)
 class RouterPlace:
     """The ports the router listens on, and whether the first of them speaks TLS."""
@@ -59,13 +71,25 @@ def render_router(
     leaving: Sequence[tuple[PlannedModel, PlannedVariant]] = (),
 ) -> str:
     """router.yaml's text. `leaving`: variants no longer planned whose replicas still drain."""
+    models = [
+        model_config(model, (ProcessSource(layout.replicas),))
+        for model in _with_leaving(plan, leaving)
+    ]
+    listen = Listen(f"{LOOPBACK}:{place.data_port}", f"{LOOPBACK}:{place.admin_port}")
+    return config_text(plan, listen, layout.admin_key, models)
+
+
+def config_text(
+    plan: Plan, listen: Listen, admin_key_file: str, models: Sequence[ModelConfig]
+) -> str:
+    """router.yaml's text for any place: what of it depends on the place is given."""
     config = RouterConfig(
         fleet=plan.fleet,
-        data=f"{LOOPBACK}:{place.data_port}",
-        admin=f"{LOOPBACK}:{place.admin_port}",
+        data=listen.data,
+        admin=listen.admin,
         tls=_without_nothing(to_json(plan.router_tls)) if plan.router_tls else None,
-        admin_key_file=layout.admin_key,
-        models=tuple(_model(model, layout) for model in _with_leaving(plan, leaving)),
+        admin_key_file=admin_key_file,
+        models=tuple(models),
         traces=_traces(plan),
         **_resilience(plan),
     )
@@ -100,13 +124,13 @@ def _with_leaving(
     return list(models.values())
 
 
-def _model(model: PlannedModel, layout: Layout) -> ModelConfig:
+def model_config(model: PlannedModel, sources: Sequence[Source]) -> ModelConfig:
+    """A model as the router knows it. `sources` tell of managed replicas; the rest is added."""
     external = tuple(
         _external_endpoint(model, variant)
         for variant in model.variants
         if variant.endpoint_url is not None
     )
-    sources: tuple[StaticSource | ProcessSource, ...] = (ProcessSource(layout.replicas),)
     if external:
         sources = (StaticSource(external), *sources)
     return ModelConfig(
@@ -119,7 +143,7 @@ def _model(model: PlannedModel, layout: Layout) -> ModelConfig:
         ttft_us=model.slo.ttft_us if model.slo else None,
         itl_us=model.slo.itl_us if model.slo else None,
         variants=tuple(_variant(variant) for variant in model.variants),
-        sources=sources,
+        sources=tuple(sources),
     )
 
 

@@ -115,6 +115,7 @@ FLEETS: list[Row] = [
     ),
     ("LC1071", instead("servedName: q", "tls: {}"), None, None),
     ("LC1072", instead("openMax: 30s", "openMax: 500ms"), "500ms", "1s to 24h"),
+    ("LC1073", instead("drain: 31s", "quiet: 40s"), "40s", "0s, or less than 30s"),
 ]
 
 PROFILES: list[Row] = [

@@ -73,6 +73,7 @@ class Limits:
     idle_ms: int | None = None
     total_ms: int | None = None
     drain_ms: int | None = None
+    quiet_ms: int | None = None
 
 
 @dataclass(frozen=True)

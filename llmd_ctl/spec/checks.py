@@ -26,7 +26,8 @@ UNUSED_BESIDE_ENDPOINT = (
 )  # fmt: skip
 
 BREAKER: Path = ("spec", "router", "resilience", "breaker")
-OPEN, OPEN_MAX = "1s", "30s"  # the router's own defaults
+LIMITS: Path = ("spec", "router", "resilience", "limits")
+OPEN, OPEN_MAX, DRAIN = "1s", "30s", "30s"  # the router's own defaults
 
 OTHER_ROLE = {"prefill": "decode", "decode": "prefill"}
 
@@ -50,6 +51,7 @@ def check(findings: Findings, document: Document) -> None:
         _roles,
         _profiles,
         _breaker,
+        _drain,
     ):
         rule(findings, document)
 
@@ -306,3 +308,16 @@ def _breaker(findings: Findings, document: Document) -> None:
     allowed = f"{first or OPEN} to 24h" if longest else f"1ms to {OPEN_MAX}"
     mark, found = document.mark(where), longest or first
     findings.add("LC1072", message, mark, where, found=found, allowed=(allowed,))
+
+
+def _drain(findings: Findings, document: Document) -> None:
+    """A drain that is cut off before it could be quiet would never end by itself."""
+    quiet, limit = (document.root.text(*LIMITS, key) for key in ("quiet", "drain"))
+    quiet_us, drain_us = microseconds(quiet or "0s"), microseconds(limit or DRAIN, or_none=True)
+    if quiet_us is None or drain_us is None or quiet_us < drain_us:
+        return
+    message = f"limits: quiet is {quiet}, but drain is {limit or f'{DRAIN} (the default)'}"
+    where = (*LIMITS, "quiet")
+    allowed = f"0s, or less than {limit or DRAIN}"
+    mark = document.mark(where)
+    findings.add("LC1076", message, mark, where, found=quiet, allowed=(allowed,))

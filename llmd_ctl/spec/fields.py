@@ -165,8 +165,10 @@ def _write(words: Sequence[str]) -> str | None:
     return f"Write {' or '.join(words)}." if words else None
 
 
-def microseconds(written: str) -> int | None:
-    """Return a duration as it stands in a file; None for what is none."""
+def microseconds(written: str, *, or_none: bool = False) -> int | None:
+    """Return a duration as it stands in a file, 0 only where that is allowed; None for no such."""
+    if or_none and _is_none(written):
+        return 0
     try:
         return _duration(written)
     except PydanticCustomError:
@@ -180,8 +182,11 @@ def _milliseconds(value: object) -> int:
 
 def _milliseconds_or_none(value: object) -> int:
     """Return milliseconds; 0 of any unit is none."""
-    none = isinstance(value, str) and re.fullmatch(r"0(us|ms|s|m|h)", value)
-    return 0 if none else _whole_milliseconds(_duration(value))
+    return 0 if _is_none(value) else _whole_milliseconds(_duration(value))
+
+
+def _is_none(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"0(us|ms|s|m|h)", value) is not None
 
 
 def _whole_milliseconds(microseconds: int) -> int:

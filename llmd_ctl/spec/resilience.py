@@ -65,6 +65,7 @@ class Limits(Section):
     idle: Milliseconds | None = None
     total: Milliseconds | None = None
     drain: MillisecondsOrNone | None = None
+    quiet: MillisecondsOrNone | None = None
 
 
 class Resilience(Section):

@@ -129,6 +129,10 @@ pub struct Limits {
     pub total_ms: u64,
     /// From SIGTERM until what still runs is cut.
     pub drain_ms: u64,
+    /// On the way out, how long no request may have been open before the listener closes: longer
+    /// than whoever sends here takes to see that we are not ready. [`Limits::QUIET`] when it is not
+    /// said, or what time there is.
+    pub quiet_ms: Option<u64>,
 }
 
 impl Default for Limits {
@@ -143,6 +147,7 @@ impl Default for Limits {
             idle_ms: 60_000,
             total_ms: 3_600_000,
             drain_ms: 30_000,
+            quiet_ms: None,
         }
     }
 }
@@ -407,6 +412,15 @@ impl Limits {
     /// Client connections at a time, as far as they fit.
     pub(crate) fn connections(&self) -> u64 {
         self.connections.unwrap_or(Self::CONNECTIONS)
+    }
+
+    /// Of the way out, in milliseconds, where nobody asked for more or less: requests that were
+    /// sent before anyone saw that we are not ready are still on their way.
+    const QUIET: u64 = 200;
+
+    /// Without a request for so long, the listener closes on the way out.
+    pub(crate) fn quiet(&self) -> Duration {
+        Duration::from_millis(self.quiet_ms.unwrap_or(Self::QUIET))
     }
 
     /// To connect to an endpoint.

@@ -31,9 +31,6 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
-/// How long there must be no request before the listener closes on the way out: requests that
-/// were sent before anyone saw that we are not ready are still on their way.
-const QUIET: Duration = Duration::from_millis(200);
 /// How often the way out is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 /// Connections that wait to be accepted: a burst of clients comes before a busy thread looks.
@@ -286,7 +283,7 @@ impl Control {
 
     /// Not ready any more, but answering, until nothing runs; then the listener closes. A second
     /// command or the time limit cuts what is left.
-    async fn drain(self, data: TcpListener, commands: &mut mpsc::Receiver<Command>) -> u64 {
+    async fn drain(mut self, data: TcpListener, commands: &mut mpsc::Receiver<Command>) -> u64 {
         self.router.drain();
         let _ = self.stop.send(Stop::Drain);
         let limit = Duration::from_millis(self.router.table().config.limits.drain_ms);
@@ -298,14 +295,18 @@ impl Control {
             () = asked_again(commands) => false,
             () = tokio::time::sleep_until(end) => false,
         };
-        drop(data);
         if !finished {
+            drop(data);
             return self.cut().await;
         }
-        // Connections that are open but idle are closed; a request that slipped in is served.
-        let _ = self.stop.send(Stop::Finish);
+        let finished = async {
+            self.cores.close(data).await;
+            // Connections that are open but idle are closed; a request that slipped in is served.
+            let _ = self.stop.send(Stop::Finish);
+            self.ended().await;
+        };
         tokio::select! {
-            () = self.ended() => {
+            () = finished => {
                 tracing::info!("drained");
                 0
             }
@@ -316,10 +317,13 @@ impl Control {
 
     /// Until no request was open for a while.
     async fn quiet(&self) {
+        let limit = self.router.table().config.limits.quiet();
         let mut since = Instant::now();
-        while since.elapsed() < QUIET {
+        loop {
             if self.router.open() > 0 {
                 since = Instant::now();
+            } else if since.elapsed() >= limit {
+                return;
             }
             tokio::time::sleep(LOOK).await;
         }

@@ -16,11 +16,11 @@ use crate::worker::Worker;
 use connection::connection;
 use slot::Slot;
 use std::io;
-use std::net::TcpStream as StdStream;
+use std::net::{TcpListener as StdListener, TcpStream as StdStream};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
@@ -29,6 +29,9 @@ use tokio::task::LocalSet;
 const DEAL_QUEUE: usize = 1_024;
 /// After an accept that failed (no descriptors left): a pause, lest it fails without end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// For a client that was let in to begin its first request, on the way out: one that has just
+/// connected has it on its way, and would be reset.
+const WELCOME: Duration = Duration::from_secs(1);
 
 /// How far the end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,13 +51,15 @@ pub(crate) enum Stop {
 struct Caller {
     socket: StdStream,
     slot: Slot,
+    arrived: Instant,
 }
 
 /// Lets a client in, while there is room; a few more may wait for some, and are told in vain.
 fn admit(router: &Arc<Router>, socket: StdStream) -> Option<Caller> {
     let slot = Slot::new(router);
     let inside = slot.enter();
-    (inside || slot.number <= slot.most() + TOLD).then_some(Caller { socket, slot })
+    let arrived = Instant::now();
+    (inside || slot.number <= slot.most() + TOLD).then_some(Caller { socket, slot, arrived })
 }
 
 /// The threads that serve.
@@ -88,15 +93,12 @@ impl Cores {
 
     /// Accepts and deals until dropped.
     pub(crate) async fn deal(&self, listener: &TcpListener) {
-        let mut turn = 0;
-        loop {
+        for sender in self.senders.iter().cycle() {
+            // Room first, then a client: who drops this in a wait drops no client with it. There is
+            // none only when that thread is gone, and then all is.
+            let room = sender.reserve().await.ok();
             match listener.accept().await.and_then(|(socket, _)| socket.into_std()) {
-                Ok(socket) => {
-                    let Some(caller) = admit(&self.router, socket) else { continue };
-                    turn = (turn + 1) % self.senders.len();
-                    // Fails only when that thread is gone, and then all is.
-                    let _ = self.senders[turn].send(caller).await;
-                }
+                Ok(socket) => hand(room, admit(&self.router, socket)),
                 Err(error) => {
                     let line = "cannot accept a connection";
                     if self.router.repeats.is_first(&Kind { line, ..Kind::default() }) {
@@ -109,9 +111,41 @@ impl Cores {
         }
     }
 
+    /// Deals what waits to be accepted and then, without a pause, no longer listens: what waits
+    /// at a listener that closes is reset.
+    pub(crate) async fn close(&mut self, listener: TcpListener) {
+        let listener = listener.into_std();
+        for sender in self.senders.iter().cycle() {
+            let room = sender.reserve().await.ok();
+            let Some(socket) = listener.as_ref().ok().and_then(waiting) else { break };
+            hand(room, admit(&self.router, socket));
+        }
+        self.senders.clear();
+    }
+
     /// Whether all threads have ended.
     pub(crate) fn finished(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
+    }
+}
+
+/// Gives a client, if it was let in, to a thread, if that is there.
+fn hand(room: Option<mpsc::Permit<'_, Caller>>, caller: Option<Caller>) {
+    if let (Some(room), Some(caller)) = (room, caller) {
+        room.send(caller);
+    }
+}
+
+/// The next client that is in the listener's queue.
+fn waiting(listener: &StdListener) -> Option<StdStream> {
+    loop {
+        match listener.accept() {
+            Ok((socket, _)) if socket.set_nonblocking(true).is_ok() => return Some(socket),
+            // It left while it waited.
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(_) => return None,
+        }
     }
 }
 
@@ -123,12 +157,16 @@ async fn core(
     let upstream = Upstream::new(&router.files.requests);
     let _sweeper = tasks::Owned::spawn(Rc::clone(&upstream).sweep());
     let mut connections = Group::default();
-    while matches!(*stop.borrow(), Stop::Run | Stop::Drain) || !connections.is_empty() {
+    let mut more = true;
+    while more || !connections.is_empty() {
         tokio::select! {
-            Some(caller) = callers.recv() => {
-                let worker = Worker::new(&router, &upstream);
-                connections.spawn(connection(caller, worker, stop.clone()));
-            }
+            caller = callers.recv(), if more => match caller {
+                Some(caller) => {
+                    let worker = Worker::new(&router, &upstream);
+                    connections.spawn(connection(caller, worker, stop.clone()));
+                }
+                None => more = false,
+            },
             () = connections.reap() => {}
             changed = stop.changed() => {
                 if changed.is_err() || *stop.borrow_and_update() == Stop::Cut {

@@ -19,6 +19,7 @@ from typing import Literal
 import httpx
 
 READINESS_SECONDS = 0.1
+LOOK_SECONDS = 1.0
 ANSWER_SECONDS = 60.0
 CARRY_SECONDS = 120.0
 
@@ -52,7 +53,7 @@ class Balance:
         """Ask every router once."""
         for index, port in enumerate(self.admin):
             try:
-                answer = httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=1.0)
+                answer = httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=LOOK_SECONDS)
                 self.ready[index] = answer.is_success
             except httpx.HTTPError:
                 self.ready[index] = False

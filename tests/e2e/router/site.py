@@ -17,6 +17,7 @@ import httpx
 
 from llmd_ctl.router.admin import RouterAdmin, RouterAway
 from llmd_ctl.router.answer import EndpointStatus
+from tests.e2e.router.clients import LOOK_SECONDS, READINESS_SECONDS
 from tests.e2e.router.engines import MODEL, Engine
 
 KEY = "only-for-this-test"
@@ -69,7 +70,14 @@ class Site:
             "variants": [{"name": "cpu", "accelerator": "cpu-x86"}],
             "sources": [{"kind": "process", "path": "replicas.json"}],
         }
-        return {"version": 1, "listen": listen, "adminKeyFile": "admin.key", "models": [model]}
+        # Until the balance has seen that a router is on its way out: what it waits, a look at each
+        # router, and one more for a client that has just chosen where to go.
+        quiet = READINESS_SECONDS + LOOK_SECONDS * (len(self.routers) + 1)
+        limits = {"quietMs": round(quiet * 1_000)}
+        return {
+            "version": 1, "listen": listen, "adminKeyFile": "admin.key", "limits": limits,
+            "models": [model],
+        }  # fmt: skip
 
     def tell(self) -> None:
         """Write replicas.json, whole and at once."""

@@ -125,6 +125,7 @@ FLEETS: list[Row] = [
         None,
     ),
     ("LC1075", instead("unsafe: true", "role: decode"), "decode", None),
+    ("LC1076", instead("drain: 31s", "quiet: 40s"), "40s", "0s, or less than 30s"),
 ]
 
 PROFILES: list[Row] = [

@@ -601,7 +601,7 @@ def test_an_unknown_version_is_told_where_it_stands(where: str, variant: str) ->
 def test_what_the_router_needs_is_in_the_plan() -> None:
     spec = (
         "router: {routing: {objective: cost, scheduler: random}, resilience: {slowStart: 0s, "
-        "checks: {interval: 5s, path: /ready}, limits: {body: 1Gi}}}\n"
+        "checks: {interval: 5s, path: /ready}, limits: {body: 1Gi, quiet: 5s}}}\n"
         'observability: {traces: {otlp: "http://c:4317"}}'
     )
     plan = plan_text(fleet_text(f"- {H100}", model="aliases: [x]", spec=spec))
@@ -612,7 +612,7 @@ def test_what_the_router_needs_is_in_the_plan() -> None:
     assert plan.resilience == Resilience(
         slow_start_ms=0,
         checks=Checks(interval_ms=5_000, path="/ready"),
-        limits=Limits(body_bytes=1 << 30),
+        limits=Limits(body_bytes=1 << 30, quiet_ms=5_000),
     )
 
 

@@ -144,6 +144,10 @@ CASES = [
     ("openMax: 30s", "openMax: 999ms", "LC1072", "999ms"),
     ("open: 1s, openMax: 30s", "open: 31s", "LC1072", "31s"),
     ("open: 1s, openMax: 30s", "openMax: 999ms", "LC1072", "999ms"),
+    # a router that ends is quiet before it is cut off
+    ("drain: 31s", "drain: 31s, quiet: 31s", "LC1076", "31s"),
+    ("drain: 31s", "quiet: 40s", "LC1076", "40s"),
+    ("drain: 31s", "drain: 0s, quiet: 1ms", "LC1076", "1ms"),
     # the simulated engine starts nothing of yours
     ("engine: {name: sim}", "engine: {name: sim, executable: x}", "LC1069", "executable"),
     (

@@ -82,6 +82,13 @@ fn check_limits(limits: &Limits, out: &mut Vec<String>) {
         let hint = "set it high where no limit is wanted";
         above_zero(&format!("limits.{name}"), value, hint, out);
     }
+    let drain = limits.drain_ms;
+    if let Some(quiet) = limits.quiet_ms.filter(|quiet| *quiet > 0 && *quiet >= drain) {
+        out.push(format!(
+            "limits.quietMs: is {quiet}, but must be less than drainMs, {drain}, or 0: after that \
+             all is cut"
+        ));
+    }
 }
 
 fn check_traces(traces: &Traces, out: &mut Vec<String>) {

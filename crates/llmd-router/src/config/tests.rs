@@ -20,6 +20,7 @@ fn what_is_not_said_has_these_defaults() {
     assert_eq!(config.limits.idle_ms, 60_000);
     assert_eq!(config.limits.total_ms, 3_600_000);
     assert_eq!(config.limits.drain_ms, 30_000);
+    assert_eq!((config.limits.quiet_ms, config.limits.quiet().as_millis()), (None, 200));
     let retry = Retry { attempts: 3, budget_percent: 20, budget_min_per_second: 10 };
     assert_eq!(config.retry, retry);
     // What the scheduler does without a configuration, and simulations with it.
@@ -42,7 +43,7 @@ fleet: prod
 listen: {{data: \"0.0.0.0:1\", admin: \"0.0.0.0:2\"}}
 adminKeyFile: key
 limits: {{bodyBytes: 1, headerMs: 2, connectMs: 3, firstByteMs: 4, idleMs: 5, totalMs: 6,
-  drainMs: 7}}
+  drainMs: 7, quietMs: 0}}
 retry: {{attempts: 2, budgetPercent: 5, budgetMinPerSecond: 0}}
 resilience:
   breaker: {{failures: 0, openMs: 10, openMaxMs: 20}}

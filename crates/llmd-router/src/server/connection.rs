@@ -3,7 +3,7 @@
 //! Started by a thread of `server`. It tells the protocol, and ends the connection when the
 //! router ends, when a request on it asks for that, and when the client lets it rest too long.
 
-use super::{Caller, Slot, Stop};
+use super::{Caller, Slot, Stop, WELCOME};
 use crate::error::{Failure, Kind};
 use crate::headers;
 use crate::http2::{self, Answer, Streams};
@@ -49,7 +49,7 @@ struct Client {
 
 /// Serves a client until its connection ends.
 pub(super) async fn connection(caller: Caller, worker: Worker, mut stop: watch::Receiver<Stop>) {
-    let Caller { socket, slot } = caller;
+    let Caller { socket, slot, arrived } = caller;
     let socket = TcpStream::from_std(socket).and_then(|socket| {
         socket.set_nodelay(true)?;
         Ok(socket)
@@ -63,20 +63,21 @@ pub(super) async fn connection(caller: Caller, worker: Worker, mut stop: watch::
     };
     let socket = Patient::new(socket, idle, worker.closer.clone());
     let port = worker.router.table().tls.data.clone();
-    let arrived = tokio::select! {
+    let welcome = Instant::from_std(arrived + WELCOME);
+    let begun = tokio::select! {
         biased;
-        arrived = arrive(socket, port.as_ref(), times.header, &worker) => arrived,
+        begun = arrive(socket, port.as_ref(), times.header, &worker) => begun,
         // It has sent nothing that is a request.
-        _ = stop.wait_for(|stop| ends(*stop)) => return,
+        () = leave(&mut stop, welcome) => return,
     };
-    let Some((socket, http2, ahead)) = arrived else { return };
+    let Some((socket, http2, ahead)) = begun else { return };
     let client = Client { worker, line: Line::default(), slot: Rc::new(slot) };
     if http2 {
         let socket = Wire::http2(socket, ahead);
         serve_2(socket, client, idle, times, stop).await;
     } else {
         let socket = Wire::http1(socket, ahead, client.line.clone(), times);
-        serve_1(socket, client, stop).await;
+        serve_1(socket, client, stop, welcome).await;
     }
 }
 
@@ -99,9 +100,11 @@ async fn arrive(
     Some((socket, ahead == PREFACE, ahead))
 }
 
-/// From then on connections without a request are closed.
-fn ends(stop: Stop) -> bool {
-    matches!(stop, Stop::Finish | Stop::Cut)
+/// From then on the connection is closed when it is without a request.
+async fn leave(stop: &mut watch::Receiver<Stop>, welcome: Instant) {
+    // An error is an end as well: nobody is left to say more.
+    let _ = stop.wait_for(|stop| matches!(stop, Stop::Finish | Stop::Cut)).await;
+    tokio::time::sleep_until(welcome).await;
 }
 
 /// Reads up to where the preface of HTTP/2 ends, or what comes is another beginning.
@@ -120,6 +123,7 @@ async fn serve_1(
     socket: impl AsyncRead + AsyncWrite + Unpin,
     client: Client,
     mut stop: watch::Receiver<Stop>,
+    welcome: Instant,
 ) {
     let (closer, line) = (client.worker.closer.clone(), client.line.clone());
     let service = service_fn(move |request| {
@@ -135,7 +139,7 @@ async fn serve_1(
         .max_header_size(HEAD_BYTES as usize)
         .serve_connection(TokioIo::new(socket), service);
     let mut serving = pin!(serving);
-    let mut leave = pin!(stop.wait_for(|stop| ends(*stop)));
+    let mut leave = pin!(leave(&mut stop, welcome));
     let mut leaving = false;
     loop {
         tokio::select! {
@@ -143,7 +147,7 @@ async fn serve_1(
             // An error is the client's: it left, took nothing in, or spoke no HTTP.
             _ = serving.as_mut() => return,
             () = closer.closed() => serving.as_mut().graceful_shutdown(),
-            _ = leave.as_mut(), if !leaving => {
+            () = leave.as_mut(), if !leaving => {
                 leaving = true;
                 serving.as_mut().graceful_shutdown();
                 // The library waits for the rest of a head.

@@ -14,6 +14,7 @@ mod apis;
 mod bodies;
 mod cancel;
 mod configuration;
+mod drains;
 mod echoes;
 mod failures;
 mod files;

@@ -6,7 +6,7 @@ it can. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmd_ctl.plan.capabilities import router_target
 from llmd_ctl.plan.place import Accelerators, Nodes, Place
@@ -71,9 +71,20 @@ def is_here(fleet: spec.FleetSpec, name: str | None) -> bool:
     return target is None or target.kind == LOCAL
 
 
-def place_of(
-    scene: Scene, model: spec.Model, ready: Ready, split: Parallel, in_flight: int
+def scaled(
+    place: Place | None,
+    fleet: spec.FleetSpec,
+    model: spec.Model,
+    variant: spec.Variant,
+    in_flight: int,
 ) -> Place | None:
+    """Add how it scales, by the requests that one replica carries at once."""
+    if place is None:
+        return None
+    return replace(place, autoscale=autoscale_of(fleet, model, variant, in_flight))
+
+
+def place_of(scene: Scene, model: spec.Model, ready: Ready, split: Parallel) -> Place | None:
     """Where the replicas of a variant run; None on this machine, and with a problem reported."""
     target = target_of(scene.spec, ready.variant.target)
     if target is None or target.kind == LOCAL:
@@ -87,7 +98,7 @@ def place_of(
         hint = "Give its resource in a profile of your own (kubernetes.resource)."
         scene.report.add("LC3054", message, (*path, "accelerator"), hint=hint)
         return None
-    hosts, topology = _hosts(scene, ready, split, target)
+    hosts, topology, devices = _hosts(scene, ready, split, target)
     image = None
     if target.kind in IN_CONTAINERS and not ready.simulated:
         image = image_of(
@@ -99,18 +110,18 @@ def place_of(
         container=levels.container(container_of(accelerator)),
         secrets=levels.secrets,
         cache=cache_of(scene.spec, model, ready.variant),
-        accelerators=accelerators_of(known, split.devices, hosts) if known else Accelerators(),
+        accelerators=accelerators_of(known, devices, hosts) if known else Accelerators(),
         nodes=levels.nodes(nodes_of(known, target.provider) if known else Nodes()),
         hosts=hosts,
+        devices=devices,
         topology=topology,
-        autoscale=autoscale_of(scene.spec, model, ready.variant, in_flight),
     )
 
 
 def _hosts(
     scene: Scene, ready: Ready, split: Parallel, target: spec.Target
-) -> tuple[int, str | None]:
-    """How many machines a replica spans, and the slice that it is given."""
+) -> tuple[int, str | None, int]:
+    """How many machines a replica spans, the slice that it is given, and the devices in that."""
     said, path = ready.variant.topology, ready.path
     known = slices_of(ready.accelerator) if target.kind == CLUSTER else []
     if not known:
@@ -118,11 +129,13 @@ def _hosts(
             message = f"{ready.accelerator.name} does not come in slices"
             scene.report.add("LC3054", message, (*path, "topology"), found=said, hint="Remove it.")
         devices = scene.stock.devices_per_node(ready.variant.target, ready.accelerator)
-        return (split.pipeline if split.devices > devices else 1), None
+        return (split.pipeline if split.devices > devices else 1), None, split.devices
     wanted = [one for one in known if said is None or one.topology == said]
     fitting = [one for one in wanted if one.devices >= split.devices]
     if fitting:
-        return fitting[0].hosts, fitting[0].topology
+        found = fitting[0]
+        _warn_idle(scene, ready, split, found)
+        return found.hosts, found.topology, found.devices
     allowed = dict.fromkeys(one.topology for one in known if one.devices >= split.devices)
     message = f"no slice holds {split.devices} devices of {ready.accelerator.name}"
     if said:
@@ -131,7 +144,18 @@ def _hosts(
         message = f"no machine of {ready.accelerator.name} has slices of {said}"
     at = (*path, "topology") if said else (*path, "parallelism")
     scene.report.add("LC3054", message, at, found=said, allowed=tuple(allowed))
-    return 1, None
+    return 1, None, split.devices
+
+
+def _warn_idle(scene: Scene, ready: Ready, split: Parallel, given: Slice) -> None:
+    idle = given.devices - split.devices
+    if idle:
+        message = (
+            f"{ready.variant.name} uses {split.devices} devices of a slice of {given.topology}, "
+            f"which has {given.devices}: {idle} idle, and are paid for"
+        )
+        at = ready.settings.path_of("tensor") or (*ready.path, "accelerator")
+        scene.report.warn("LC3016", message, at)
 
 
 def _check_reach(scene: Scene, target: spec.Target, path: Path) -> None:

@@ -6,6 +6,7 @@ No time is computed here: that is `llmd-perf`. Called by `planner`. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from llmd_ctl.perf import ReplicaFacts
@@ -77,37 +78,52 @@ def facts_of(replica: Replica, fit: Fit) -> tuple[ReplicaFacts, tuple[str, ...]]
     most = most_requests(shape, load.keeping(parallel.tensor, parallel.pipeline), fit.kv_bytes_free)
     if most < load.max_sequences:
         notes = (*notes, f"there is room for the states of {counted(most, 'request')} at once")
+    # Ranks serve side by side: what each does of a step is divided, what they hold is added up.
+    ranks = parallel.data
+    spread = parallel.tensor * ranks
     facts = ReplicaFacts(
         speed=replica.speed,
         weight_bytes=_read_bytes(replica),
         expert_bytes=_expert_bytes(replica),
         experts=shape.experts,
         experts_per_token=shape.experts_per_token,
-        flops_per_token=_flops_per_token(shape) / parallel.tensor,
-        attention_flops_per_pair=read.pair_flops / parallel.tensor,
-        window_attention_flops_per_pair=read.near_pair_flops / parallel.tensor,
+        flops_per_token=_flops_per_token(shape) / spread,
+        attention_flops_per_pair=read.pair_flops / spread,
+        window_attention_flops_per_pair=read.near_pair_flops / spread,
         window_tokens=read.near_tokens,
-        kv_bytes_per_token=read.token,
-        window_kv_bytes_per_token=read.near_token,
+        kv_bytes_per_token=read.token / ranks,
+        window_kv_bytes_per_token=read.near_token / ranks,
         weight_bandwidth=rates.weight_bandwidth,
         kv_bandwidth=rates.kv_bandwidth,
         gemm_flops=rates.gemm_flops,
-        gemm_half_tokens=replica.accelerator.spec.efficiency.gemm_half_tokens.known,
+        gemm_half_tokens=replica.accelerator.spec.efficiency.gemm_half_tokens.known * ranks,
         attention_flops=rates.attention_flops,
         step_us=step_us,
-        sequence_us=own.sequence_us.over(0.0) + read.state / rates.kv_bandwidth * 1e6,
-        token_us=token_us,
+        sequence_us=(own.sequence_us.over(0.0) + read.state / rates.kv_bandwidth * 1e6) / ranks,
+        token_us=token_us / ranks,
         request_us=own.request_us.over(0.0),
-        max_batched_tokens=load.max_batched_tokens,
-        max_sequences=min(load.max_sequences, most),
-        kv_tokens=max(1, fit.kv_tokens),
+        max_batched_tokens=load.max_batched_tokens * ranks,
+        max_sequences=min(load.max_sequences, most) * ranks,
+        kv_tokens=max(1, fit.kv_tokens) * ranks,
         block_size=read.block_size,
         max_model_len=load.max_model_len,
         prefix_caching=replica.prefix_caching,
         confidence=least(rates.numbers),
         price_per_hour=replica.price_per_hour,
     )
+    if ranks > 1:
+        notes = (*notes, *_of_ranks(shape, ranks))
     return facts, (*rates.notes, *notes, *read.notes)
+
+
+def _of_ranks(shape: ModelShape, ranks: int) -> Iterator[str]:
+    """What planning ranks as one engine leaves out."""
+    yield (
+        f"{ranks} data-parallel ranks are planned as one engine: a prompt that comes alone runs on "
+        f"one of them, and takes up to {ranks} times the time to first token"
+    )
+    if shape.experts:
+        yield "exchanges of tokens between ranks, for experts, are not counted"
 
 
 def _rates(replica: Replica) -> Rates:
@@ -162,13 +178,13 @@ def _read_bytes(replica: Replica) -> float:
     tied = any(part.name == "head" and not part.parameters for part in shape.parts)
     left_out = {"experts", "tower"} if tied else {"experts", "tower", "embedding"}
     read = (p for p in shape.parts if p.name not in left_out)
-    return sum(memory.part_bytes(part, tensor) for part in read)
+    return sum(memory.part_bytes(part, tensor, replica.parallel.data) for part in read)
 
 
 def _expert_bytes(replica: Replica) -> float:
     shape, tensor = replica.shape, replica.parallel.tensor
     experts = (part for part in shape.parts if part.name == "experts")
-    return sum(memory.part_bytes(part, tensor) for part in experts)
+    return sum(memory.part_bytes(part, tensor, replica.parallel.data) for part in experts)
 
 
 def _flops_per_token(shape: ModelShape) -> float:

@@ -49,12 +49,12 @@ def heads_per_device(heads: int, tensor: int) -> int:
     return max(1, heads // tensor)
 
 
-def part_bytes(part: Part, tensor: int, expert: int = 1) -> float:
-    """Bytes of a part on one device, over all stages."""
+def part_bytes(part: Part, tensor: int, ranks: int) -> float:
+    """Bytes of a part on one device, over all stages. Data-parallel ranks share the experts."""
     if part.split == "none":
         return part.weight_bytes
     if part.split == "expert":
-        return part.weight_bytes / max(tensor, expert)  # whole experts, or a slice of each
+        return part.weight_bytes / (tensor * ranks)  # whole experts, or a slice of each
     if part.split == "kv":
         return part.weight_bytes * heads_per_device(part.kv_heads, tensor) / part.kv_heads
     return part.weight_bytes / tensor
@@ -64,7 +64,7 @@ def weight_bytes(shape: ModelShape, parallel: Parallel) -> int:
     """Bytes of weights on the device of the largest stage, with what is copied of them."""
     stage = math.ceil(shape.layers / parallel.pipeline) / shape.layers
     held = [
-        (p, part_bytes(p, parallel.tensor, parallel.expert) + p.copied_bytes / parallel.tensor)
+        (p, part_bytes(p, parallel.tensor, parallel.data) + p.copied_bytes / parallel.tensor)
         for p in shape.parts
     ]
     layers = sum(size for part, size in held if part.per_layer)

@@ -137,6 +137,7 @@ class Place:
     accelerators: Accelerators = Accelerators()
     nodes: Nodes = Nodes()
     hosts: int = 1
+    devices: int = 0  # that one replica is given, on all of its hosts
     topology: str | None = None  # of the slice, where the accelerator comes in slices
     autoscale: Autoscale | None = None
 

@@ -21,7 +21,7 @@ from llmd_ctl.spec.fleet import EngineRef
 ENGINE_DEFAULT = "engine default"
 PLAN = "plan"
 VARIANT = 5  # keys of the path to a variant: spec, models, number, variants, number
-SPLITS = {"tensor", "pipeline", "expert"}  # what an engine without such a flag cannot do
+SPLITS = {"tensor", "pipeline", "data", "expert"}  # what an engine without such a flag cannot do
 
 
 @dataclass(frozen=True)

@@ -59,11 +59,11 @@ class Sizing:
         ruled_out = list(self._illegal())
         fit: Fit | None = None
         for tensor in tensors:
-            split = Parallel(tensor=tensor, pipeline=stages, expert=self._experts(tensor))
+            split = Parallel(tensor, stages, self._ranks(), self._experts(tensor))
             fit = fit_of(self.shape, split, device, load)
             if fit.verdict == "fits":
                 reasons = self._reasons(split, load, device)
-                return Sized(split, load, fit, reasons, tuple(ruled_out))
+                return Sized(split, load, fit, reasons, tuple(sorted(ruled_out, key=_tensor)))
             ruled_out.append(f"tensor {tensor}: {_shortfall(fit)}")
         if fit is not None:
             self._too_big(fit, tensors[-1], device, load)
@@ -177,16 +177,22 @@ class Sizing:
             return None
         return stages
 
+    def _ranks(self) -> int:
+        """Data-parallel ranks behind one address; the plan chooses none by itself."""
+        return max(1, self.settings.whole("data") or 1)
+
     def _tensors(self) -> tuple[int, ...]:
         """Return the tensor parallelisms to try, smallest first; none, and a problem: illegal."""
         if self.settings.path_of("tensor") is None:
-            return self._expert_tensors(splits.candidates(self.shape, self.devices))
+            return self._expert_tensors(self._candidates())
         tensor = self.settings.whole("tensor") or 1
         objection = splits.tensor_objection(self.shape, tensor)
-        if tensor > self.devices:
+        if tensor * self._ranks() > self.devices:
             objection = f"a machine has {self.devices} {self.accelerator.name}"
+            if self._ranks() > 1:
+                objection += f", {self._ranks()} ranks take {tensor * self._ranks()}"
         if objection is not None:
-            legal = splits.legal_tensors(self.shape, self.devices)
+            legal = splits.legal_tensors(self.shape, self.devices // self._ranks())
             message = f"tensor parallelism {tensor} is not possible: {objection}"
             self.report.add(
                 "LC3011", message, self._where("tensor"), found=str(tensor),
@@ -195,12 +201,29 @@ class Sizing:
             return ()
         return self._expert_tensors((tensor,))
 
+    def _candidates(self) -> tuple[int, ...]:
+        """What the plan tries: of groups that devices come in, where any can be used whole."""
+        found = splits.candidates(self.shape, self.devices // self._ranks())
+        if not found:
+            message = f"a machine has {self.devices} {self.accelerator.name}"
+            self.report.add(
+                "LC3011", f"data parallelism {self._ranks()} is not possible: {message}",
+                self._where("data"), found=str(self._ranks()), allowed=(f"1 to {self.devices}",),
+            )  # fmt: skip
+        topology = self.accelerator.spec.topology
+        groups = topology.groups if topology is not None else ()
+        whole = tuple(n for n in found if n * self._ranks() in groups)
+        return whole or found
+
     def _expert_tensors(self, tensors: tuple[int, ...]) -> tuple[int, ...]:
         """Keep those that go with the expert parallelism that was said, here or by a flag."""
         if self.settings.value("expert") is not True or not tensors:
             return tensors
         said = self.expert if self.expert != 1 else None
-        objections = {n: splits.expert_objection(self.shape, said or n, n) for n in tensors}
+        ranks = self._ranks()
+        objections = {
+            n: splits.expert_objection(self.shape, said or n * ranks, n * ranks) for n in tensors
+        }
         kept = tuple(n for n, objection in objections.items() if objection is None)
         if not kept:
             self._no_experts(tensors, said, objections[tensors[-1]])
@@ -208,7 +231,8 @@ class Sizing:
 
     def _no_experts(self, tensors: tuple[int, ...], said: int | None, why: str | None) -> None:
         """Refuse the expert parallelism with those that go with the tensor parallelisms."""
-        good = [n for n in tensors if splits.expert_objection(self.shape, n, n) is None]
+        all_ranks = [n * self._ranks() for n in tensors]
+        good = [n for n in all_ranks if splits.expert_objection(self.shape, n, n) is None]
         legal = tuple(str(n) for n in sorted({1, *good}))
         found, hint = str(said or "true"), None
         if not self.shape.experts:
@@ -220,7 +244,8 @@ class Sizing:
         self.report.add("LC3011", message, where, found=found, allowed=legal, hint=hint)
 
     def _experts(self, tensor: int) -> int:
-        return tensor if self.shape.experts and self.settings.value("expert") is True else 1
+        spread = self.shape.experts and self.settings.value("expert") is True
+        return tensor * self._ranks() if spread else 1
 
     # --- the device ---
 
@@ -269,7 +294,16 @@ class Sizing:
             return []
         powers = [1 << n for n in range(1, self.devices.bit_length()) if 1 << n <= self.devices]
         found = ((n, splits.tensor_objection(self.shape, n)) for n in powers)
-        return [f"tensor {n}: {objection}" for n, objection in found if objection is not None]
+        lines = [f"tensor {n}: {objection}" for n, objection in found if objection is not None]
+        candidates = self._candidates()
+        return [
+            *lines,
+            *(
+                f"tensor {n}: the cluster hands out no group of {n * self._ranks()}"
+                for n in splits.candidates(self.shape, self.devices // self._ranks())
+                if n not in candidates
+            ),
+        ]
 
     def _reasons(self, split: Parallel, load: Load, device: Device) -> tuple[str, ...]:
         lines = list(self._split_reasons(split, load, device))
@@ -331,13 +365,18 @@ class Sizing:
             load=load,
             fit=fit,
             tensor=tensor,
-            split=lambda wide: Parallel(wide, stages, expert=self._experts(wide)),
+            split=lambda wide: Parallel(wide, stages, self._ranks(), self._experts(wide)),
             reload=lambda length: self._load_of(length, load.kv_format),
             tensor_at=self.settings.path_of("tensor"),
             kv_bytes_at=self.settings.path_of("kvBytes"),
             takes_stages="pipeline" not in self.chosen.on.unsupported,
             most_devices=self.most_devices,
         )
+
+
+def _tensor(line: str) -> int:
+    """The tensor parallelism that a line of `ruled_out` is about."""
+    return int(line.removeprefix("tensor ").partition(":")[0])
 
 
 def _shortfall(fit: Fit) -> str:

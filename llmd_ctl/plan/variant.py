@@ -13,7 +13,7 @@ from llmd_ctl import perf
 from llmd_ctl.plan import room
 from llmd_ctl.plan.apis import offered
 from llmd_ctl.plan.command import command_of, environment_of
-from llmd_ctl.plan.elsewhere import is_here, place_of
+from llmd_ctl.plan.elsewhere import is_here, place_of, scaled
 from llmd_ctl.plan.engines import DEFAULT, Chosen, choose, reference, simulated
 from llmd_ctl.plan.line import choose_blocks, judge
 from llmd_ctl.plan.measure import check_promises, measure
@@ -76,9 +76,6 @@ class VariantPlanner:
         if chosen is None:
             return None
         settings = self._settings(variant, path, accelerator, chosen)
-        if variant.parallelism.data not in (None, 1):
-            self._refuse_data(variant, path)
-            return None
         is_simulated = scene.simulate is not None or chosen.is_simulated
         dtype = str(settings.value("dtype") or "auto")
         loads_here = not is_simulated and is_here(scene.spec, variant.target)
@@ -123,6 +120,7 @@ class VariantPlanner:
         split, at = variant.parallelism, (*path, "parallelism")
         settings.field("tensor", split.tensor, own, (*at, "tensor"))
         settings.field("pipeline", split.pipeline, own, (*at, "pipeline"))
+        settings.field("data", split.data, own, (*at, "data"))
         settings.field(
             "expert", None if split.expert is None else split.expert > 1, own, (*at, "expert")
         )
@@ -135,14 +133,6 @@ class VariantPlanner:
     ) -> bool:
         """Whether a level's engineArgs, written for the engine it names, are for this variant's."""
         return (ref or below or DEFAULT).name == chosen.engine.name
-
-    def _refuse_data(self, variant: spec.Variant, path: Path) -> None:
-        message = "several data-parallel ranks in one replica are not built yet"
-        hint = f"Use replicas: {variant.replicas * (variant.parallelism.data or 1)} instead."
-        self.scene.report.add(
-            "LC3016", message, (*path, "parallelism", "data"),
-            found=str(variant.parallelism.data), allowed=("1",), hint=hint,
-        )  # fmt: skip
 
     # --- sizing ---
 
@@ -184,7 +174,9 @@ class VariantPlanner:
 
     def _planned(self, ready: Ready, sized: Sized) -> PlannedVariant | None:
         variant, chosen, split = ready.variant, ready.chosen, sized.parallel
-        price, price_from = self._price(ready, split)
+        place = place_of(self.scene, self.model, ready, split)
+        devices = split.devices if place is None else place.devices
+        price, price_from = self._price(ready, devices)
         measured = measure(self.scene, ready, sized, self.slo, price)
         if measured is None:
             return None
@@ -219,7 +211,7 @@ class VariantPlanner:
             simulated=ready.simulated,
             replicas=variant.replicas,
             parallelism=split,
-            devices_per_replica=split.devices,
+            devices_per_replica=devices,
             endpoint_url=None,
             served_name=None,
             max_model_len=sized.load.max_model_len,
@@ -232,7 +224,7 @@ class VariantPlanner:
             facts=facts.to_json(),
             apis=offered(self.scene, ready, title),
             role=variant.role,
-            place=place_of(self.scene, self.model, ready, split, capacity.itl_batch),
+            place=scaled(place, self.scene.spec, self.model, variant, capacity.itl_batch),
             price_per_hour=None if price is None else price * variant.replicas,
             reasons=(
                 *self._why(ready, sized, capacity),
@@ -243,13 +235,13 @@ class VariantPlanner:
             ruled_out=sized.ruled_out,
         )
 
-    def _price(self, ready: Ready, split: Parallel) -> tuple[float | None, str]:
+    def _price(self, ready: Ready, devices: int) -> tuple[float | None, str]:
         """Return the price of a replica for an hour, and a line that says where it is from."""
         price, source = self.scene.stock.price(ready.variant.target, ready.accelerator)
         if price is None:
             remedy = "pricePerDeviceHour in the inventory sets one"
             return None, f"the price is not known ({source}); {remedy}"
-        each = round(price * split.devices, 6)
+        each = round(price * devices, 6)
         return each, f"{dollars(price)} a device and hour, by {source}"
 
     def _why(self, ready: Ready, sized: Sized, capacity: Capacity) -> tuple[str, ...]:
@@ -272,7 +264,7 @@ class VariantPlanner:
         line, wider = room.little_room(sized), self._sizing(ready).next_larger(sized)
         if wider is None:
             return (f"{line}; one machine has no larger size",)
-        price, _ = self._price(ready, wider.parallel)
+        price, _ = self._price(ready, wider.parallel.devices)
         measured = measure(self.scene, ready, wider, self.slo, price)
         if measured is None:
             return (line,)

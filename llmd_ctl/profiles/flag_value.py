@@ -28,6 +28,7 @@ NUMBERS: Mapping[FlagType, Callable[[str], int | float]] = {"int": int, "float":
 MOST = {
     "maxModelLen": 2**31 - 1, "maxSequences": 2**20, "maxBatchedTokens": 2**31 - 1,
     "blockSize": 2**20, "kvBytes": 2**50, "tensor": 1024, "pipeline": 1024,
+    "data": 1024,
 }  # fmt: skip
 
 

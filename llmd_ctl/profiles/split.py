@@ -42,12 +42,15 @@ def pipeline_objection(shape: ModelShape, pipeline: int) -> str | None:
     return None
 
 
-def expert_objection(shape: ModelShape, expert: int, tensor: int) -> str | None:
-    """Say why experts cannot be spread `expert` ways; None when they can."""
+def expert_objection(shape: ModelShape, expert: int, devices: int) -> str | None:
+    """Say why experts cannot be spread `expert` ways over the devices of all ranks; None: they can.
+
+    vLLM spreads them over tensor x data devices, and knows no other number.
+    """
     if not shape.experts:
         return "the model has no experts"
     if shape.experts % expert:
         return f"{shape.experts} experts are not divisible by {expert}"
-    if expert != tensor:
-        return f"experts are spread over the {tensor} devices of tensor parallelism, not {expert}"
+    if expert != devices:
+        return f"experts are spread over the {devices} devices of a replica's ranks, not {expert}"
     return None

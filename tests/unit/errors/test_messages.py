@@ -255,7 +255,12 @@ PLANS: list[Row] = [
         "",
         "",
     ),
-    ("LC3016", h100("parallelism: {data: 2}"), "2", "1"),
+    (
+        "LC3016",
+        cluster("- {accelerator: google-tpu-v6e, target: here, parallelism: {tensor: 2}}"),
+        None,
+        None,
+    ),
     (
         "LC3017",
         planning("- {accelerator: nvidia-b200, engineArgs: {kvCacheDtype: nvfp4}}"),

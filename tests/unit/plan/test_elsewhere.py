@@ -106,7 +106,8 @@ def test_the_nearest_level_says_how_many(variant: str, expected: tuple[int, int]
         ("google-tpu-v6e, parallelism: {tensor: 1}", "1x1", 1, 1),
         ("google-tpu-v6e, parallelism: {tensor: 4}", "2x2", 1, 4),
         ("google-tpu-v6e, parallelism: {tensor: 8}", "2x4", 1, 8),
-        ("google-tpu-v6e, parallelism: {tensor: 8}, topology: 4x4", "4x4", 4, 2),
+        ("google-tpu-v6e, parallelism: {tensor: 8}, topology: 4x4", "4x4", 4, 4),
+        ("google-tpu-v6e, parallelism: {tensor: 2}", "2x2", 1, 4),
         ("google-tpu-v7x, parallelism: {tensor: 2}", "1x1x1", 1, 1),
         ("google-tpu-v7x, parallelism: {tensor: 8}", "2x2x1", 1, 4),
     ],
@@ -116,6 +117,15 @@ def test_chips_are_handed_out_in_slices(
 ) -> None:
     found = place(GKE, f"{{accelerator: {variant}}}", model="maxModelLen: 4096")
     assert (found.topology, found.hosts, found.accelerators.count) == (topology, hosts, count)
+
+
+def test_a_slice_is_paid_for_whole_and_what_idles_is_told() -> None:
+    text = "- {{accelerator: google-tpu-v6e, parallelism: {{tensor: {0}}}}}"
+    two, four = (plan_text(on(GKE, text.format(n), model="maxModelLen: 4096")) for n in (2, 4))
+    assert two.summary.price_per_hour == four.summary.price_per_hour
+    assert two.models[0].variants[0].devices_per_replica == 4
+    assert "LC3016" in [p.code for p in two.warnings]
+    assert "LC3016" not in [p.code for p in four.warnings]
 
 
 def test_a_slice_that_is_none_is_refused_with_those_that_are() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from llmd_ctl.plan import Observed, Parallel, memory
+from llmd_ctl.plan import Observed, Parallel, PlannedVariant, memory
 from llmd_ctl.plan.fit import taken_share
 from llmd_ctl.plan.kept import Keeping, kept
 from llmd_ctl.plan.units import counted, dollars
@@ -246,9 +246,65 @@ def test_experts_are_spread_over_the_devices_of_tensor_parallelism() -> None:
         assert (dense.code, "no experts" in dense.message) == ("LC3011", True)
 
 
-def test_data_parallel_ranks_are_refused_with_the_replicas_to_use_instead() -> None:
-    problem = refused("{name: v, accelerator: nvidia-h100, replicas: 3, parallelism: {data: 2}}")
-    assert (problem.code, "replicas: 6" in problem.remedy) == ("LC3016", True)
+def test_ranks_of_a_dense_model_are_copies_that_serve_side_by_side() -> None:
+    one = planned("{name: v, accelerator: nvidia-h100, parallelism: {tensor: 1}}")
+    two = planned("{name: v, accelerator: nvidia-h100, parallelism: {tensor: 1, data: 2}}")
+    assert (two.parallelism.data, two.devices_per_replica) == (2, 2)
+    assert one.fit
+    assert two.fit
+    assert one.facts
+    assert two.facts
+    assert one.capacity
+    assert two.capacity
+    assert two.fit.weight_bytes == one.fit.weight_bytes
+    reserve = two.fit.reserve_bytes - one.fit.reserve_bytes  # what ranks exchange with
+    assert two.facts["kvTokens"] == pytest.approx(2 * one.facts["kvTokens"], rel=0.05)
+    assert reserve >= 0
+    assert two.facts["maxSequences"] == 2 * one.facts["maxSequences"]
+    assert two.facts["weightBytes"] == one.facts["weightBytes"]
+    assert two.capacity.tokens_per_second == pytest.approx(
+        2 * one.capacity.tokens_per_second, rel=0.06
+    )
+    assert any("2 data-parallel ranks" in line for line in two.reasons)
+    real = plan_text(
+        fleet_text("- {name: v, accelerator: nvidia-h100, parallelism: {data: 2}}"),
+        simulate=None, observed=Observed(accelerators={"nvidia-h100": 8}),
+    )  # fmt: skip
+    assert "--data-parallel-size 2" in " ".join(real.models[0].variants[0].command)
+
+
+def test_ranks_share_the_experts_of_a_model_that_has_some() -> None:
+    def of(split: str) -> PlannedVariant:
+        return planned(f"{{name: v, accelerator: nvidia-h100, parallelism: {split}}}", uri=GPT_OSS)
+
+    four = of("{tensor: 4}")
+    ranks = of("{tensor: 1, data: 4}")
+    spread = of("{tensor: 1, data: 4, expert: 4}")
+    assert four.facts
+    assert ranks.facts
+    assert ranks.facts["expertBytes"] == four.facts["expertBytes"]  # a quarter, either way
+    assert ranks.facts["weightBytes"] > four.facts["weightBytes"]  # attention is copied
+    assert spread.parallelism.expert == 4
+    assert spread.facts == ranks.facts
+    problem = refused(
+        "{name: v, accelerator: nvidia-h100, parallelism: {tensor: 1, data: 4, expert: 2}}",
+        uri=GPT_OSS,
+    )
+    assert (problem.code, problem.allowed) == ("LC3011", ("1", "4"))
+
+
+def test_ranks_have_to_stand_in_one_machine() -> None:
+    problem = refused("{name: v, accelerator: nvidia-h100, parallelism: {tensor: 4, data: 4}}")
+    assert problem.code == "LC3011"
+    assert problem.allowed == ("1", "2")
+    alone = refused("{name: v, accelerator: nvidia-h100, parallelism: {data: 9}}")
+    assert (alone.code, alone.found) == ("LC3011", "9")
+
+
+def test_devices_that_come_in_groups_are_used_whole() -> None:
+    found = planned("{name: v, accelerator: google-tpu-v5p}", model="maxModelLen: 2048")
+    assert found.parallelism.tensor == 4
+    assert "tensor 1: the cluster hands out no group of 1" in found.ruled_out
 
 
 # --- fit ---

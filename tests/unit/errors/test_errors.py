@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from importlib import resources
 
 import pytest
@@ -210,3 +212,11 @@ def test_an_error_carries_its_problems() -> None:
     assert error.problems == (Problem("LC1020", "unknown key", PLACE, "a", ("b",)),)
     assert str(error) == "LC1020: unknown key"
     assert error.exit_code == 65
+
+
+def test_codes_are_read_when_an_error_is_told() -> None:
+    program = "import sys, llmd_ctl.errors as e; print(e.codes.cache_info().currsize, *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    read, *modules = done.stdout.split()
+    assert read == "0"
+    assert "yaml" not in modules

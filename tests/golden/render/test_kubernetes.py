@@ -10,7 +10,7 @@ import pytest
 
 from llmd_ctl.plan import Observed, Plan, plan
 from llmd_ctl.profiles import Catalog
-from llmd_ctl.render.targets import render_target
+from llmd_ctl.render.targets import FORMATS, render_target
 from llmd_ctl.spec import load_fleets
 
 HERE = Path(__file__).parent
@@ -25,7 +25,7 @@ def planned(name: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
     return replace(plan(loaded, Catalog.load(), MACHINE, None), spec_hash="0" * 64)
 
 
-@pytest.mark.parametrize("form", ["kustomize"])
+@pytest.mark.parametrize("form", FORMATS["kubernetes"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_manifests_are_the_reviewed_ones(
     name: str, form: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from llmd_ctl.profiles.accelerator import EngineOn
 from llmd_ctl.profiles.engine import Engine
+from llmd_ctl.profiles.several import Several
 
 HUGGING_FACE = "hf://"
 
@@ -25,10 +26,17 @@ class Served:
 
 
 def command_of(
-    engine: Engine, executable: str | None, served: Served, settings: Sequence[str]
+    engine: Engine,
+    executable: str | None,
+    served: Served,
+    settings: Sequence[str],
+    *,
+    in_image: bool = False,
 ) -> tuple[str, ...]:
     """Return the argv of a replica."""
-    launch = (executable,) if executable is not None else engine.spec.launch
+    launch = (in_image and engine.spec.image_launch) or engine.spec.launch
+    if executable is not None:
+        launch = (executable,)
     fills = {
         "{engine}": launch,
         "{model}": (served.model,),
@@ -39,8 +47,21 @@ def command_of(
     return (*start, *settings)
 
 
-def environment_of(engine: Engine, on: EngineOn, served: Served) -> dict[str, str]:
+def environment_of(engine: Engine, on: EngineOn, served: Served, hosts: int = 1) -> dict[str, str]:
     """Return the environment variables of a replica, sorted; the accelerator's win."""
     local = engine.spec.local_model_env if served.local else {}
     merged = {**engine.spec.env, **local, **on.env}
-    return {name: merged[name].value for name in sorted(merged)}
+    several = several_of(engine, on)
+    joined = several.env if several is not None and hosts > 1 else {}
+    return dict(sorted({**{name: each.value for name, each in merged.items()}, **joined}.items()))
+
+
+def several_of(engine: Engine, on: EngineOn) -> Several | None:
+    """Return how a replica spans hosts: the accelerator's way, else the engine's own."""
+    return on.several or engine.spec.several
+
+
+def on_hosts(words: Sequence[str], command: tuple[str, ...], hosts: int) -> tuple[str, ...]:
+    """Return the argv of one host of a replica that spans several."""
+    fills = {"{command}": command, "{hosts}": (str(hosts),)}
+    return tuple(word for part in words for word in fills.get(part, (part,)))

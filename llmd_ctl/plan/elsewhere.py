@@ -9,17 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from llmd_ctl.plan.capabilities import router_target
-from llmd_ctl.plan.place import Accelerators, Nodes, Place
+from llmd_ctl.plan.command import Served, on_hosts, several_of
+from llmd_ctl.plan.place import Accelerators, Container, Nodes, Place
 from llmd_ctl.plan.placement import (
     CLUSTER,
     IN_CONTAINERS,
+    Levels,
     accelerators_of,
     autoscale_of,
     cache_of,
     container_of,
     image_of,
+    in_cluster,
     levels_of,
     nodes_of,
+    own_image,
 )
 from llmd_ctl.plan.records import Parallel
 from llmd_ctl.plan.report import Path
@@ -99,23 +103,79 @@ def place_of(scene: Scene, model: spec.Model, ready: Ready, split: Parallel) -> 
         scene.report.add("LC3054", message, (*path, "accelerator"), hint=hint)
         return None
     hosts, topology, devices = _hosts(scene, ready, split, target)
+    if ready.simulated:
+        return _simulated(levels, target, devices)
+    container = levels.container(container_of(accelerator))
+    if known is not None:
+        container = in_cluster(container, known)
+        _check_groups(scene, container, accelerator, path)
     image = None
-    if target.kind in IN_CONTAINERS and not ready.simulated:
+    if target.kind in IN_CONTAINERS:
         image = image_of(
             scene.spec, model, ready.variant, ready.chosen, accelerator, scene.report,
             (*path, "accelerator"),
         )  # fmt: skip
     return Place(
         image=image,
-        container=levels.container(container_of(accelerator)),
+        container=container,
         secrets=levels.secrets,
         cache=cache_of(scene.spec, model, ready.variant),
         accelerators=accelerators_of(known, devices, hosts) if known else Accelerators(),
-        nodes=levels.nodes(nodes_of(known, target.provider) if known else Nodes()),
+        nodes=levels.nodes(nodes_of(known, target.provider, topology) if known else Nodes()),
         hosts=hosts,
         devices=devices,
         topology=topology,
     )
+
+
+def started(
+    scene: Scene, ready: Ready, place: Place, served: Served, command: tuple[str, ...]
+) -> tuple[tuple[str, ...], Place]:
+    """The command of the first host of a replica, and its place with what engine and model add."""
+    engine, on = ready.chosen.engine, ready.chosen.on
+    cache = replace(place.cache, variables=engine.spec.caches)
+    mounts = (*place.container.mounts, served.model) if served.local else place.container.mounts
+    place = replace(place, cache=cache, container=replace(place.container, mounts=mounts))
+    if place.hosts == 1:
+        return command, place
+    several = several_of(engine, on)
+    if several is None:
+        message = f"{engine.name} does not run a replica over {place.hosts} machines"
+        scene.report.add("LC3054", message, (*ready.path, "parallelism"))
+        return command, place
+    follow = on_hosts(several.follow, command, place.hosts)
+    return on_hosts(several.lead, command, place.hosts), replace(place, follow=follow)
+
+
+def joined_devices(scene: Scene, ready: Ready) -> int:
+    """The devices of the slice that a variant names: they are joined whatever hosts they are in."""
+    target, topology = target_of(scene.spec, ready.variant.target), ready.variant.topology
+    if target is None or target.kind != CLUSTER or topology is None:
+        return 0
+    found = [one.devices for one in slices_of(ready.accelerator) if one.topology == topology]
+    return max(found, default=0)
+
+
+def _simulated(levels: Levels, target: spec.Target, devices: int) -> Place:
+    """A simulated engine needs nothing that the file does not say; its price is of the devices."""
+    return Place(
+        image=own_image() if target.kind in IN_CONTAINERS else None,
+        container=levels.container(Container()),
+        secrets=levels.secrets,
+        nodes=levels.nodes(Nodes()),
+        devices=devices,
+    )
+
+
+def _check_groups(scene: Scene, given: Container, accelerator: Accelerator, path: Path) -> None:
+    """A cluster knows groups by number alone."""
+    names = [group for group in given.groups if not group.isdecimal()]
+    if names:
+        message = (
+            f"the group {names[0]} of {accelerator.name} does nothing in a cluster: it knows"
+            " numbers only"
+        )
+        scene.report.warn("LC3051", message, (*path, "accelerator"))
 
 
 def _hosts(

@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+# Words of a command of a replica over several hosts, each alone: the address of the first host, and
+# which of them it is.
+LEADER, RANK = "{leader}", "{rank}"
+
 
 @dataclass(frozen=True)
 class PlannedTarget:
@@ -65,11 +69,15 @@ class Secret:
 
 @dataclass(frozen=True)
 class Cache:
-    """Where weights and compiled graphs are kept; all None: a volume that goes with the replica."""
+    """Where weights and compiled graphs are kept; all None: a volume that goes with the replica.
+
+    `variables` tell the engine: each is a folder below it, unless the environment says another.
+    """
 
     path: str | None = None
     claim: str | None = None
     size_bytes: int | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -107,13 +115,14 @@ class Accelerators:
 
 @dataclass(frozen=True)
 class Nodes:
-    """Which nodes of a cluster take it."""
+    """Which nodes of a cluster take it; all hosts of a replica have one value of `joined_by`."""
 
     selector: Mapping[str, str] = field(default_factory=dict)
     labels: tuple[NodeLabel, ...] = ()  # what a plain selector cannot say: several values
     tolerations: tuple[Toleration, ...] = ()
     image_pull_secrets: tuple[str, ...] = ()
     scheduler: str | None = None
+    joined_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -128,7 +137,10 @@ class Autoscale:
 
 @dataclass(frozen=True)
 class Place:
-    """All of it, for one replica (or one router). `hosts`: machines that one replica spans."""
+    """All of it, for one replica (or one router). `hosts`: machines that one replica spans.
+
+    The variant's command is that of the first host, `follow` that of the others.
+    """
 
     image: Image | None = None  # None: none is known, or the target runs programs
     container: Container = Container()
@@ -138,6 +150,7 @@ class Place:
     nodes: Nodes = Nodes()
     hosts: int = 1
     devices: int = 0  # that one replica is given, on all of its hosts
+    follow: tuple[str, ...] = ()
     topology: str | None = None  # of the slice, where the accelerator comes in slices
     autoscale: Autoscale | None = None
 

@@ -9,8 +9,11 @@ counts. Called by `variant` and `planner` for targets other than this machine. P
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+from pydantic.alias_generators import to_snake
 
 from llmd_ctl.plan.engines import Chosen
 from llmd_ctl.plan.place import (
@@ -35,7 +38,11 @@ from llmd_ctl.spec.placement import Placement
 T = TypeVar("T")
 CLUSTER = "kubernetes"
 GENERIC, GKE = "generic", "gke"
+OWN_USER = "65532"  # of images/router; a number, so that a cluster can see that it is not root
 IN_CONTAINERS = (CLUSTER, "compose")
+NOTHING: dict[str, Any] = {  # by what a profile may say that a device plugin sees to
+    "devices": (), "mounts": (), "groups": (), "hostIpc": False, "seccomp": "RuntimeDefault",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,7 @@ class Levels:
                 _last([each.image_pull_secrets for each in self.levels]) or ()
             ),
             scheduler=known.scheduler,
+            joined_by=known.joined_by,
         )
 
 
@@ -182,21 +190,31 @@ def container_of(accelerator: Accelerator) -> Container:
     )
 
 
-def nodes_of(known: Kubernetes, provider: str | None) -> Nodes:
-    """Which nodes the profile says have the accelerator."""
+def in_cluster(given: Container, known: Kubernetes) -> Container:
+    """What a container gets in a cluster, whose device plugin sees to the rest."""
+    return replace(given, **{to_snake(name): NOTHING[name] for name in known.spares})
+
+
+def nodes_of(known: Kubernetes, provider: str | None, topology: str | None) -> Nodes:
+    """Which nodes the profile says have the accelerator, and in which slices."""
     selectors = _selectors(known, provider)
+    sliced = topology is not None and known.topology_label is not None
     return Nodes(
-        selector={each.key: each.values[0] for each in selectors if len(each.values) == 1},
+        selector={
+            **{each.key: each.values[0] for each in selectors if len(each.values) == 1},
+            **({str(known.topology_label): str(topology)} if sliced else {}),
+        },
         labels=tuple(NodeLabel(e.key, e.values) for e in selectors if len(e.values) > 1),
         tolerations=tuple(
             Toleration(e.key, e.operator, e.value or None, e.effect) for e in known.tolerations
         ),
         scheduler=known.scheduler,
+        joined_by=known.slice_label if sliced else None,
     )
 
 
 def accelerators_of(known: Kubernetes, devices: int, hosts: int) -> Accelerators:
-    """How many of which resource one host of a replica asks for."""
+    """How many of which resource one host asks for, where `hosts` share the devices."""
     each = -(-devices // hosts)
     return Accelerators(
         resource=known.resource.name,
@@ -228,12 +246,17 @@ def _whole(number: Number | None) -> int | None:
     return None if value is None else int(value)
 
 
+def own_image() -> Image:
+    """The image of the router and the simulated engine, of this version."""
+    return Image(f"ghcr.io/llmd-ctl/router:{version('llmd-ctl')}", user=OWN_USER)
+
+
 def router_place(fleet: spec.FleetSpec, target: spec.Target) -> tuple[Place, dict[str, str]]:
     """Where the router runs, and its variables."""
     levels = Levels((target, fleet.router))
-    said = fleet.router.image
+    said, contained = fleet.router.image, target.kind in IN_CONTAINERS
     place = Place(
-        image=None if said is None else _image(said),
+        image=_image(said) if said is not None else own_image() if contained else None,
         container=levels.container(Container()),
         secrets=levels.secrets,
         nodes=levels.nodes(Nodes()),

@@ -13,7 +13,7 @@ from llmd_ctl import perf
 from llmd_ctl.plan import room
 from llmd_ctl.plan.apis import offered
 from llmd_ctl.plan.command import command_of, environment_of
-from llmd_ctl.plan.elsewhere import is_here, place_of, scaled
+from llmd_ctl.plan.elsewhere import is_here, joined_devices, place_of, scaled, started
 from llmd_ctl.plan.engines import DEFAULT, Chosen, choose, reference, simulated
 from llmd_ctl.plan.line import choose_blocks, judge
 from llmd_ctl.plan.measure import check_promises, measure
@@ -147,6 +147,7 @@ class VariantPlanner:
     def _sizing(self, ready: Ready) -> Sizing:
         scene, variant = self.scene, ready.variant
         devices = scene.stock.devices_per_node(variant.target, ready.accelerator)
+        devices = max(devices, joined_devices(scene, ready))
         here = scene.stock.here(ready.accelerator) if is_here(scene.spec, variant.target) else 0
         most = scene.stock.most_devices(variant.target, ready.accelerator)
         if not ready.simulated and here:
@@ -202,8 +203,13 @@ class VariantPlanner:
             env: dict[str, str] = {}
         else:
             engine = chosen.engine
-            command = command_of(engine, chosen.executable, served, settings.words())
-            env = environment_of(engine, chosen.on, served)
+            in_image = place is not None and place.image is not None
+            command = command_of(
+                engine, chosen.executable, served, settings.words(), in_image=in_image
+            )
+            if place is not None:
+                command, place = started(self.scene, ready, place, served, command)
+            env = environment_of(engine, chosen.on, served, place.hosts if place else 1)
         env = dict(sorted({**env, **ready.env}.items()))
         return PlannedVariant(
             name=variant.name,

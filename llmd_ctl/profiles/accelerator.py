@@ -16,6 +16,7 @@ from llmd_ctl.profiles import number
 from llmd_ctl.profiles.backend import Backend, ModelClass
 from llmd_ctl.profiles.container import Container, Driver, Image
 from llmd_ctl.profiles.kubernetes import Kubernetes
+from llmd_ctl.profiles.several import Several
 from llmd_ctl.profiles.topology import Topology
 from llmd_ctl.profiles.transfer import Offload, Transfer, Transport
 
@@ -97,6 +98,7 @@ class EngineOn:
     attention: Mapping[ModelClass, Backend] = field(default_factory=dict)
     transfer: Transfer | None = None  # None: nothing is known, and it is refused
     offload: Offload | None = None  # likewise
+    several: Several | None = None  # None: the engine's own way over several hosts
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from llmd_ctl.profiles import number
 from llmd_ctl.profiles.accelerator import EnvironmentSetting, Scalar
 from llmd_ctl.profiles.inside import Inside, Variable
 from llmd_ctl.profiles.kernel import Kernel
+from llmd_ctl.profiles.several import Several
 
 ROLES = (
     "tensor", "pipeline", "data", "expert", "maxModelLen", "maxSequences", "maxBatchedTokens",
@@ -78,6 +79,9 @@ class EngineSpec:
     not_yet: Mapping[str, str] = field(default_factory=dict)  # flag to what has to be built first
     env: Mapping[str, EnvironmentSetting] = field(default_factory=dict)
     local_model_env: Mapping[str, EnvironmentSetting] = field(default_factory=dict)
+    image_launch: tuple[str, ...] = ()  # in its image; empty: as anywhere
+    caches: Mapping[str, str] = field(default_factory=dict)  # variable to a folder of the cache
+    several: Several | None = None  # None: one replica stays on one host
     auto_dtype: Mapping[number.Dtype, number.Dtype] = field(
         default_factory=dict
     )  # what "auto" makes

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from llmd_ctl.profiles.number import Cited, Unknown, Words
 
 Provider = Annotated[str, Words(("generic", "gke"))]
+Spared = Annotated[str, Words(("devices", "mounts", "hostIpc", "seccomp", "groups"))]
 
 
 @dataclass(frozen=True)
@@ -66,4 +67,9 @@ class Kubernetes:
     tolerations: tuple[Toleration, ...] = ()
     claim: Claim | None = None  # None: no driver is known, and the resource is asked for
     domain: Claim | None = None  # None: fast links end at the node; else what joins nodes
+    spares: tuple[Spared, ...] = ()  # of `container`: what its device plugin sees to
+    topology_label: Annotated[str | None, Unknown("nodes are not chosen by their slice")] = None
+    slice_label: Annotated[
+        str | None, Unknown("nothing keeps the hosts of a replica in one slice")
+    ] = None  # with one value for all nodes of a slice
     scheduler: Annotated[str | None, Unknown("the cluster's own scheduler is taken")] = None

@@ -68,7 +68,7 @@ def _replica(
     model: PlannedModel, variant: PlannedVariant, index: int, layout: Layout, python: str
 ) -> ReplicaSpec:
     slot = (model.name, variant.name, index)
-    document = _engine_document(model, variant, index) if variant.simulated else None
+    document = engine_document(model, variant, index) if variant.simulated else None
     # A real engine doesn't read the facts: new numbers in a profile are no reason to restart it.
     digest = _digest([*slot, document, list(variant.command), dict(variant.env)])
     name = f"{model.name}-{variant.name}-{index}-{digest}"
@@ -91,7 +91,7 @@ def _filled(command: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, .
     return tuple(values.get(argument, argument) for argument in command)
 
 
-def _engine_document(model: PlannedModel, variant: PlannedVariant, index: int) -> Json:
+def engine_document(model: PlannedModel, variant: PlannedVariant, index: int) -> Json:
     """Everything of engine.json that does not depend on its name and port."""
     return {
         "version": 1,

@@ -20,6 +20,7 @@ from llmd_ctl.plan.codec import to_json
 from llmd_ctl.render.layout import Layout
 from llmd_ctl.render.process import LOOPBACK
 from llmd_ctl.router.config import (
+    DnsSource,
     EndpointTls,
     ModelConfig,
     ProcessSource,
@@ -34,7 +35,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 HEADER = "# Written by llmd-ctl from the plan; the router reloads it. Edits are overwritten.\n"
 
 
-Source = StaticSource | ProcessSource
+Source = StaticSource | ProcessSource | DnsSource
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,19 @@ def render_router(
 
 
 def config_text(
-    plan: Plan, listen: Listen, admin_key_file: str, models: Sequence[ModelConfig]
+    plan: Plan,
+    listen: Listen,
+    admin_key_file: str,
+    models: Sequence[ModelConfig],
+    limits: Mapping[str, int] | None = None,
 ) -> str:
-    """router.yaml's text for any place: what of it depends on the place is given."""
+    """router.yaml's text for any place: what of it depends on the place is given.
+
+    `limits` hold at this place where the fleet says none.
+    """
+    resilience = _resilience(plan)
+    if limits:
+        resilience["limits"] = {**limits, **(resilience["limits"] or {})}
     config = RouterConfig(
         fleet=plan.fleet,
         data=listen.data,
@@ -91,7 +102,7 @@ def config_text(
         admin_key_file=admin_key_file,
         models=tuple(models),
         traces=_traces(plan),
-        **_resilience(plan),
+        **resilience,
     )
     body = yaml.dump(
         config.to_document(),

@@ -83,6 +83,19 @@ class ProcessSource:
 
 
 @dataclass(frozen=True)
+class DnsSource:
+    """The addresses of a name: each is an endpoint of the variant."""
+
+    name: str
+    port: int
+    variant: str
+
+    def to_document(self) -> Json:
+        """The source's entry."""
+        return {"kind": "dns", "name": self.name, "port": self.port, "variant": self.variant}
+
+
+@dataclass(frozen=True)
 class VariantConfig:
     """What the router knows of one way to serve a model. `facts` is ReplicaFacts, passed on."""
 
@@ -122,7 +135,7 @@ class ModelConfig:
     ttft_us: int | None
     itl_us: int | None
     variants: tuple[VariantConfig, ...]
-    sources: tuple[StaticSource | ProcessSource, ...]
+    sources: tuple[StaticSource | ProcessSource | DnsSource, ...]
 
     def to_document(self) -> Json:
         """The model's entry."""

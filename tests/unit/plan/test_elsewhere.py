@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -64,7 +65,10 @@ def test_a_provider_has_labels_of_its_own() -> None:
 
 def test_where_labels_are_known_of_one_provider_alone_they_are_taken() -> None:
     found = place(GKE, "{accelerator: google-tpu-v6e}")
-    assert found.nodes.selector == {"cloud.google.com/gke-tpu-accelerator": "tpu-v6e-slice"}
+    assert found.nodes.selector == {
+        "cloud.google.com/gke-tpu-accelerator": "tpu-v6e-slice",
+        "cloud.google.com/gke-tpu-topology": "2x2",
+    }
 
 
 def test_levels_are_laid_over_each_other() -> None:
@@ -98,7 +102,8 @@ def test_a_cache_of_the_variant_replaces_the_models() -> None:
     found = place(
         GKE, "{accelerator: nvidia-h100, cache: {size: 1Gi}}", model="cache: {claim: models}"
     )
-    assert found.cache == Cache(size_bytes=1 << 30)
+    assert replace(found.cache, variables={}) == Cache(size_bytes=1 << 30)
+    assert found.cache.variables["HF_HOME"] == "huggingface"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,26 @@
+"""How an engine is started where one replica spans several hosts.
+
+Types of `kind: EngineProfile`, and of `kind: AcceleratorProfile` where an engine does it otherwise
+there, filled in by `document`. `plan.command` makes the command lines; nothing here starts one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from llmd_ctl.profiles.number import Cited
+
+
+@dataclass(frozen=True)
+class Several(Cited):
+    """Words of the first host, and of the others.
+
+    `{command}` is the whole command of one host, `{hosts}` how many there are; `{leader}`, the
+    address of the first, and `{rank}`, which one it is, stay open for whoever starts it.
+    """
+
+    lead: tuple[str, ...]
+    follow: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""

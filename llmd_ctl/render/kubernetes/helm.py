@@ -1,0 +1,220 @@
+"""Format `helm`: the same objects as a chart, whose few values change what people change late.
+
+Called by `render.targets`. Templates are final manifests: a value stands where a mark was put
+before the object became text, and whatever the user wrote passes through Helm as it is. values.yaml
+and its schema are made from one list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from llmd_ctl.plan import Plan
+from llmd_ctl.plan.place import PlannedTarget
+from llmd_ctl.render.file import RenderedFile, header
+from llmd_ctl.render.kubernetes.document import dumped, to_document
+from llmd_ctl.render.kubernetes.manifests import Manifest, manifests
+from llmd_ctl.render.kubernetes.names import DOMAIN, LLM_D, Names
+
+Json = dict[str, Any]
+WORKLOADS = ("Deployment", "LeaderWorkerSet")
+OLDEST = ">=1.30.0-0"  # where pods may sleep before they end
+MIRROR = "{{ with .Values.imageRegistry }}{{ . }}/{{ end }}"
+OURS = f"^({DOMAIN}|{LLM_D}|app\\.kubernetes\\.io)/"
+TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value of the chart: what it does, its default, and what it may be."""
+
+    name: str
+    about: str
+    default: Any
+    schema: Json
+
+
+class Marks:
+    """Marks in documents, and what Helm shall put there once they are text."""
+
+    def __init__(self, texts: str) -> None:
+        """`texts`: all that users may have written; no mark stands in it."""
+        self.border = "@"
+        while self.border in texts:
+            self.border += "@"
+        self.words: dict[str, str] = {}
+        self.blocks: dict[str, str] = {}
+
+    def word(self, action: str) -> str:
+        """A mark for what an action gives: a whole value, or the beginning of one."""
+        return self._mark(self.words, action)
+
+    def block(self, value: str, key: str | None = None) -> str:
+        """A mark, as a key, for the entries of a value; with `key`, for a map of them."""
+        return self._mark(self.blocks, f"{key or ''}:{value}")
+
+    def _mark(self, marks: dict[str, str], meaning: str) -> str:
+        known = next((mark for mark, said in marks.items() if said == meaning), None)
+        number = len(self.words) + len(self.blocks)
+        mark = known or f"{self.border}{number}{self.border}"
+        marks[mark] = meaning
+        return mark
+
+    def filled(self, text: str) -> str:
+        """A document's text as a template."""
+        lines = text.replace("{{", '{{ "{{" }}').removesuffix("\n").split("\n")
+        for mark, action in self.words.items():
+            # A whole value may be a number: it stands without the quotes of the mark.
+            lines = [line.replace(f'"{mark}"', action).replace(mark, action) for line in lines]
+        for mark, meaning in self.blocks.items():
+            lines = [each for line in lines for each in _entries(line, mark, meaning)]
+        return "\n".join(lines) + "\n"
+
+
+def _entries(line: str, mark: str, meaning: str) -> Iterator[str]:
+    if f'"{mark}"' not in line:
+        yield line
+        return
+    key, _, value = meaning.partition(":")
+    space = line[: len(line) - len(line.lstrip())]
+    yield f"{space}{{{{- with .Values.{value} }}}}"
+    if key:
+        yield f"{space}{key}:"
+    yield f"{space}{{{{- toYaml . | nindent {len(space) + 2 * bool(key)} }}}}"
+    yield f"{space}{{{{- end }}}}"
+
+
+@dataclass
+class Chart:
+    """Templates of one fleet, and the numbers of replicas that became values."""
+
+    names: Names
+    marks: Marks
+    engines: dict[str, int] = field(default_factory=dict)
+    routers: int | None = None
+
+    def template(self, manifest: Manifest) -> str:
+        """A file of objects as a file of templates."""
+        return "---\n".join(self._document(to_document(one)) for one in manifest.objects)
+
+    def _document(self, document: Json) -> str:
+        metadata = document["metadata"]
+        metadata["labels"][self.marks.block("extraLabels")] = ""
+        if "annotations" in metadata:
+            metadata["annotations"][self.marks.block("extraAnnotations")] = ""
+        else:
+            metadata[self.marks.block("extraAnnotations", "annotations")] = ""
+        spec = document.get("spec", {})
+        if document["kind"] in WORKLOADS and "replicas" in spec:
+            spec["replicas"] = self._replicas(metadata["name"], spec["replicas"])
+        if document["kind"] == "Service" and metadata["name"] == self.names.router:
+            spec["type"] = self.marks.word("{{ .Values.routerServiceType }}")
+        for container in _containers(spec):
+            container["imagePullPolicy"] = self.marks.word("{{ .Values.imagePullPolicy }}")
+            container["image"] = self.marks.word(MIRROR) + container["image"]
+        text = self.marks.filled(dumped(document))
+        if document["kind"] == "NetworkPolicy":
+            return f"{{{{- if .Values.networkPolicy }}}}\n{text}{{{{- end }}}}\n"
+        return text
+
+    def _replicas(self, name: str, count: int) -> str:
+        if name == self.names.router:
+            self.routers = count
+            return self.marks.word("{{ int .Values.routerReplicas }}")
+        self.engines[name] = count
+        return self.marks.word(f'{{{{ int (index .Values.engineReplicas "{name}") }}}}')
+
+    def values(self) -> tuple[Value, ...]:
+        """What the chart lets users say."""
+        count = {"type": "integer", "minimum": 0}
+        engines = {
+            "type": "object",
+            "properties": dict.fromkeys(self.engines, count),
+            "required": list(self.engines),
+            "additionalProperties": False,
+        }
+        policies = {"enum": ["Always", "IfNotPresent", "Never"]}
+        services = {"enum": ["ClusterIP", "LoadBalancer", "NodePort"]}
+        texts = {**TEXTS, "propertyNames": {"not": {"pattern": OURS}}}
+        router = (
+            Value(
+                "routerReplicas", "Routers that run side by side.", self.routers,
+                {"type": "integer", "minimum": 1},
+            ),
+            Value(
+                "routerServiceType", "How the router's Service is reached; its admin port is not.",
+                "ClusterIP", services,
+            ),
+        )  # fmt: skip
+        return (
+            Value(
+                "imageRegistry",
+                "A registry that mirrors all others, put before every image. Empty: none.",
+                "", {"type": "string", "pattern": "^[^/ ]*(/[^/ ]+)*$"},
+            ),
+            Value("imagePullPolicy", "When images are pulled.", "IfNotPresent", policies),
+            Value(
+                "engineReplicas", "Replicas of each variant; of those that scale by rule, none.",
+                self.engines, engines,
+            ),
+            *(() if self.routers is None else router),
+            Value(
+                "networkPolicy", "Whether only the router, Prometheus and engines reach engines.",
+                default=True, schema={"type": "boolean"},
+            ),
+            Value("extraLabels", "Labels for every object, beside those of the fleet.", {}, texts),
+            Value("extraAnnotations", "Annotations for every object.", {}, texts),
+        )  # fmt: skip
+
+
+def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
+    """The files of a chart."""
+    head, names = header(plan, target.name), Names.of(plan)
+    files = manifests(plan, target)
+    said = "".join(dumped(to_document(one)) for file in files for one in file.objects)
+    chart = Chart(names, Marks(said))
+    templates = [
+        RenderedFile(f"templates/{file.name}.yaml", head + chart.template(file)) for file in files
+    ]
+    about: Json = {
+        "apiVersion": "v2",
+        "name": plan.fleet,
+        "description": f"The fleet {plan.fleet}, rendered by llmd-ctl for {target.name}",
+        "type": "application",
+        "version": f"{version('llmd-ctl')}+{plan.spec_hash[:12]}",
+        "kubeVersion": OLDEST,
+    }
+    values = chart.values()
+    rest = [
+        RenderedFile("Chart.yaml", head + dumped(about)),
+        RenderedFile("values.yaml", head + _values(values)),
+        RenderedFile("values.schema.json", _schema(values, head)),
+    ]
+    return tuple(sorted((*templates, *rest), key=lambda file: file.path))
+
+
+def _containers(document: Any) -> Iterator[Json]:
+    if isinstance(document, dict):
+        yield from document.get("containers", [])
+        for value in document.values():
+            yield from _containers(value)
+
+
+def _values(values: tuple[Value, ...]) -> str:
+    return "\n".join(f"# {one.about}\n{dumped({one.name: one.default})}" for one in values)
+
+
+def _schema(values: tuple[Value, ...], head: str) -> str:
+    schema = {
+        "$schema": "https://json-schema.org/draft-07/schema#",
+        "$comment": head.replace("# ", "").strip(),
+        "type": "object",
+        "properties": {one.name: {**one.schema, "description": one.about} for one in values},
+        "required": [one.name for one in values],
+        "additionalProperties": False,
+    }
+    return json.dumps(schema, indent=2) + "\n"

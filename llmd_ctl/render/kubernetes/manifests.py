@@ -1,0 +1,49 @@
+"""Every object of a target, file by file: what both formats write.
+
+Called by `kustomize` and `helm`. A variant has a file of its own; the router, and what engines
+share, have theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmd_ctl.plan import Plan
+from llmd_ctl.plan.place import PlannedTarget
+from llmd_ctl.render.kubernetes.document import Meta, Object
+from llmd_ctl.render.kubernetes.engine import engine_objects
+from llmd_ctl.render.kubernetes.names import Names
+from llmd_ctl.render.kubernetes.network import engine_policy
+from llmd_ctl.render.kubernetes.objects import ServiceAccount
+from llmd_ctl.render.kubernetes.router import router_objects
+
+OURS = "llmd-ctl"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A file of objects, by its name without an ending."""
+
+    name: str
+    objects: tuple[Object, ...]
+
+
+def manifests(plan: Plan, target: PlannedTarget) -> tuple[Manifest, ...]:
+    """All files of a target, by name."""
+    names = Names.of(plan)
+    here = [
+        (model, variant)
+        for model in plan.models
+        for variant in model.variants
+        if variant.place is not None and variant.target == target.name
+    ]
+    found = [
+        Manifest(f"engine-{names.engine(*one)}", engine_objects(plan, names, *one)) for one in here
+    ]
+    if here:
+        account = ServiceAccount(Meta(names.engines, names.shared_labels()))
+        found.append(Manifest("engines", (account, engine_policy(names))))
+    router = plan.router
+    if router is not None and router.target == target.name and router.kind == OURS:
+        found.append(Manifest("router", router_objects(plan, names, router)))
+    return tuple(sorted((one for one in found if one.objects), key=lambda one: one.name))

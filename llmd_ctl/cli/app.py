@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from llmd_ctl.cli import apply, controller, delete, diff, plan, router, status, validate
+from llmd_ctl.cli import apply, controller, delete, diff, plan, render, router, status, validate
 from llmd_ctl.cli.demo import verb as demo
 from llmd_ctl.cli.load import verb as load
 
@@ -27,6 +27,7 @@ USAGE_EXIT = 64
 VERBS: dict[str, Callable[..., int]] = {
     "validate": validate.validate,
     "plan": plan.plan,
+    "render": render.render,
     "diff": diff.diff,
     "apply": apply.apply,
     "status": status.status,

@@ -28,6 +28,7 @@ from llmd_ctl.errors import (
 VERBS = (
     "validate",
     "plan",
+    "render",
     "diff",
     "apply",
     "status",

@@ -200,6 +200,11 @@ class Line:
         """Whether tokens of an image attend both ways; not where no images are taken in."""
         return self.model.traits.images_see_whole and not self.on_by("--language-model-only")
 
+    @property
+    def is_tabled(self) -> bool:
+        """Whether the engine's tables are of the very version that runs, and not of a near one."""
+        return self.engine.spec.version == self.version
+
     # --- where it runs ---
 
     @cached_property

@@ -56,7 +56,8 @@ class Rule:
     severity: Severity = "error"
     engine: str = "vllm"
     platforms: tuple[Platform, ...] = ()  # none: all of the engine's
-    since: str = ""  # the first version of the engine that it speaks of
+    # The first version of the engine that it speaks of; 0.24.0: 0.23.0 was read and has none of it.
+    since: str = ""
     sized: bool = False  # a plan refuses it too, with what would fit (`plan.sizing`)
     before: str = ""  # the first version that it does not speak of any more
 

@@ -102,7 +102,7 @@ def test_each_cache_is_another(cache: Cache) -> None:
     assert rendered(replace(PLACE, cache=cache)) != rendered(PLACE)
 
 
-VARIANT = {
+VARIANT: dict[str, Any] = {
     "replicas": 3, "command": ("vllm", "x"), "env": {"A": "b"}, "startup_seconds": 40,
     "role": "prefill", "engine": "other", "engine_version": "2", "accelerator": "other",
     "vendor": "other", "max_model_len": 1,

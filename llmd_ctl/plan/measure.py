@@ -26,7 +26,7 @@ def measure(
         shape=ready.shape,
         parallel=sized.parallel,
         load=sized.load,
-        cores=scene.observed.cores or 1,
+        cores=ready.cores or 1,
         speed=(scene.simulate or 1.0) if ready.simulated else 1.0,
         prefix_caching=ready.settings.value("prefixCaching") is not False,
         price_per_hour=price,

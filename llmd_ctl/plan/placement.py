@@ -116,6 +116,14 @@ def variables_at(fleet: spec.FleetSpec, variant: spec.Variant, path: Path) -> di
     return {name: (*at, "env", name) for level, at in levels for name in level.env}
 
 
+def machine_of(
+    fleet: spec.FleetSpec, model: spec.Model, variant: spec.Variant, accelerator: Accelerator
+) -> tuple[int | None, int | None]:
+    """Memory and cores that a replica gets elsewhere, where the machine itself is the device."""
+    found = levels_of(fleet, model, variant).container(container_of(accelerator))
+    return found.memory_bytes, None if found.cpu is None else max(1, int(found.cpu))
+
+
 def cache_of(fleet: spec.FleetSpec, model: spec.Model, variant: spec.Variant) -> Cache:
     """Where a variant keeps weights and compiled graphs."""
     said = _last([fleet.defaults.cache, model.cache, variant.cache])

@@ -51,3 +51,5 @@ class Ready:
     simulated: bool
     env: Mapping[str, str]  # that the fleet file says
     env_at: Mapping[str, Path]  # and where
+    memory_bytes: int | None  # of the machine, or of the container elsewhere, where it is a device
+    cores: int | None

@@ -18,7 +18,7 @@ from llmd_ctl.plan.engines import DEFAULT, Chosen, choose, reference, simulated
 from llmd_ctl.plan.line import choose_blocks, judge
 from llmd_ctl.plan.measure import check_promises, measure
 from llmd_ctl.plan.models import ModelReader
-from llmd_ctl.plan.placement import levels_of, variables_at
+from llmd_ctl.plan.placement import levels_of, machine_of, variables_at
 from llmd_ctl.plan.records import Capacity, EndpointTls, Parallel, PlannedVariant, Slo
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.scene import Ready, Scene
@@ -82,10 +82,15 @@ class VariantPlanner:
         shape = self.reader.shape(chosen.engine, dtype, exact=loads_here)
         if shape is None or not self.reader.check_version(chosen.engine, chosen.version, at):
             return None
+        memory, cores = scene.observed.memory_bytes, scene.observed.cores
+        if not is_here(scene.spec, variant.target):
+            memory, cores = machine_of(scene.spec, self.model, variant, accelerator)
         return Ready(
             variant, path, accelerator, chosen, settings, shape, is_simulated,
             env=levels_of(scene.spec, self.model, variant).env,
             env_at=variables_at(scene.spec, variant, path),
+            memory_bytes=memory,
+            cores=cores,
         )  # fmt: skip
 
     def _engine_path(self, variant: spec.Variant, path: Path) -> Path:
@@ -155,7 +160,7 @@ class VariantPlanner:
             shape=ready.shape,
             devices=devices,
             most_devices=most,
-            memory_bytes=scene.observed.memory_bytes,
+            memory_bytes=ready.memory_bytes,
             expert=variant.parallelism.expert,
             is_local=self.reader.is_local,
             path=ready.path,

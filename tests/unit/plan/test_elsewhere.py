@@ -42,6 +42,21 @@ def test_a_cluster_is_planned_for_without_what_is_on_this_machine() -> None:
     assert found.nodes.tolerations == (Toleration("nvidia.com/gpu", effect="NoSchedule"),)
 
 
+def test_where_the_machine_is_the_device_the_container_is_what_it_has() -> None:
+    text = on(GKE, "- {accelerator: cpu-x86}", model="maxModelLen: 4096")
+    found = plan_text(text, simulate=None).models[0].variants[0]
+    assert found.fit is not None
+    assert found.fit.memory_bytes == 64 << 30  # the profile's
+    more = text.replace("cpu-x86}", "cpu-x86, resources: {memory: 96Gi, cpu: 8}}")
+    larger = plan_text(more, simulate=None).models[0].variants[0]
+    assert larger.fit is not None
+    assert larger.fit.memory_bytes == 96 << 30
+    assert larger.capacity
+    assert found.capacity
+    slower = larger.capacity.prefill_tokens_per_second
+    assert slower < found.capacity.prefill_tokens_per_second
+
+
 def test_a_provider_has_labels_of_its_own() -> None:
     target = GKE.replace("kubernetes", "kubernetes, provider: gke")
     found = place(target, "{accelerator: nvidia-h100}")
@@ -143,7 +158,7 @@ def test_a_slice_that_is_none_is_refused_with_those_that_are() -> None:
 
 def test_every_slice_is_a_whole_number_of_machines() -> None:
     catalog = Catalog()
-    for name in catalog.names("accelerator"):
+    for name in catalog.names("AcceleratorProfile"):
         spec = catalog.accelerator(name).spec
         for one in slices_of(catalog.accelerator(name)):
             assert spec.kubernetes is not None

@@ -1,0 +1,134 @@
+"""Every command line that is planned for vLLM is one that its own parser takes, and means the same.
+
+A covering set: each accelerator that runs vLLM, with each model that comes with llmd-ctl and fits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llmd_ctl.errors import LlmdError
+from llmd_ctl.plan import HOST, PORT, Observed, Plan, PlannedModel, plan
+from llmd_ctl.profiles import Catalog
+from llmd_ctl.spec import load_fleets
+
+PARSE = Path(__file__).parents[3] / "ci" / "engines" / "vllm_parse.py"
+ENGINE = "vllm"
+LEAST = 300  # command lines; fewer would be no covering set
+HEAD = """apiVersion: fleet.llmd-ctl.dev/v1alpha1
+kind: Fleet
+metadata: {name: test}
+spec:
+  targets: [{name: there, kind: kubernetes}]
+  models:
+"""
+MODEL = """  - name: m{number}
+    uri: hf://{uri}
+    aliases: ["an/alias:of-{number}"]
+    maxModelLen: 8192
+    variants:
+    - accelerator: {accelerator}
+      target: there
+      engine: {{name: vllm, image: "example/vllm:test"}}
+      engineArgs: {args}
+"""
+ARGS = ("{}", "{maxNumSeqs: 17}", "{enablePrefixCaching: false, seed: 3}")
+
+
+def planned(folder: Path, accelerator: str, catalog: Catalog) -> Plan | None:
+    """A plan of all models that one accelerator can serve; None where it serves none."""
+    models = list(enumerate(catalog.names("ModelProfile")))
+    while models:
+        texts = [
+            MODEL.format(number=n, uri=uri, accelerator=accelerator, args=ARGS[n % len(ARGS)])
+            for n, uri in models
+        ]
+        fleet = folder / "fleet.yaml"
+        fleet.write_text(HEAD + "".join(texts))
+        (loaded,) = load_fleets([fleet])
+        try:
+            return plan(loaded, catalog, Observed(), None)
+        except LlmdError as error:
+            places = [p.place.path for p in error.problems if p.place is not None]
+            wrong = {int(path.split("[")[1].split("]")[0]) for path in places if "models[" in path}
+            if not wrong:
+                raise
+            models = [one for index, one in enumerate(models) if index not in wrong]
+    return None
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[PlannedModel]:
+    folder = tmp_path_factory.mktemp("fleets")
+    catalog = Catalog.load()
+    found = []
+    for name in catalog.names("AcceleratorProfile"):
+        on = catalog.accelerator(name).spec.engines.get(ENGINE)
+        if on is not None and on.not_yet is None:
+            made = planned(folder, name, catalog)
+            found += list(made.models) if made is not None else []
+    return found
+
+
+def arguments(model: PlannedModel) -> list[str]:
+    """What stands behind `vllm serve`."""
+    command = model.variants[0].command
+    start = command.index("serve") + 1
+    fills = {HOST: "0.0.0.0", PORT: "8000"}
+    return [fills.get(word, word) for word in command[start:]]
+
+
+@pytest.mark.real
+@pytest.mark.timeout(600)
+def test_vllm_takes_every_planned_command(
+    models: list[PlannedModel], vllm_executable: Path
+) -> None:
+    assert len(models) >= LEAST
+    done = subprocess.run(
+        [str(vllm_executable.parent / "python"), str(PARSE)],
+        input=json.dumps([arguments(model) for model in models]),
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"},
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    answers = json.loads(done.stdout)
+    assert len(answers) == len(models)
+    wrong = [
+        f"{model.uri} on {model.variants[0].accelerator}: {why}"
+        for model, answer in zip(models, answers, strict=True)
+        for why in differences(model, answer)
+    ]
+    assert wrong == []
+
+
+def differences(model: PlannedModel, answer: Mapping[str, Any]) -> list[str]:
+    """Where the engine would understand something else than the plan says."""
+    if "refused" in answer:
+        return [str(answer["refused"])]
+    variant = model.variants[0]
+    settings = {flag: setting.value for flag, setting in variant.settings.items()}
+    wanted = {
+        "model_tag": model.uri.removeprefix("hf://"),
+        "served_model_name": [model.name, *model.aliases],
+        "host": "0.0.0.0",
+        "port": 8000,
+        "tensor_parallel_size": variant.parallelism.tensor,
+        "pipeline_parallel_size": variant.parallelism.pipeline,
+        "data_parallel_size": variant.parallelism.data,
+        "max_model_len": variant.max_model_len,
+        "max_num_seqs": settings["--max-num-seqs"],
+    }
+    for name, flag in (("block_size", "--block-size"), ("kv_cache_dtype", "--kv-cache-dtype")):
+        if variant.settings.get(flag) and flag in variant.command:
+            wanted[name] = settings[flag]
+    return [
+        f"{name} is {answer[name]!r} and not {value!r}"
+        for name, value in wanted.items()
+        if answer[name] != value
+    ]

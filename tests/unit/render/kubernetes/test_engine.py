@@ -27,7 +27,9 @@ from tests.unit.render.kubernetes.clusters import (
 )
 
 HOSTS = ("leader", "worker")
-GROUP: dict[str, Any] = {"command": ("vllm", "serve", "m", "--host", "{host}", "--master-addr", "{leader}")}
+GROUP: dict[str, Any] = {
+    "command": ("vllm", "serve", "m", "--host", "{host}", "--master-addr", "{leader}")
+}
 
 
 def given(**fields: Any) -> Place:

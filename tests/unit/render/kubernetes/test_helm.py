@@ -48,3 +48,9 @@ def test_every_file_says_what_it_was_made_from() -> None:
 def test_a_chart_without_the_router_has_no_value_for_it() -> None:
     chart = texts(cluster(router=None), "helm")
     assert not [name for name in yaml.safe_load(chart["values.yaml"]) if "router" in name.lower()]
+
+
+def test_engines_are_found_in_the_namespace_of_the_release() -> None:
+    name = "name: prod-chat-a.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}."
+    assert name in CHART["templates/router.yaml"]
+    assert "llm.svc" not in CHART["templates/router.yaml"]

@@ -47,16 +47,20 @@ def limited(**limits: int) -> Resilience:
 def test_engines_are_found_by_the_names_of_their_services() -> None:
     whole = cluster(engine("a"), engine("b", FULL))
     (chat,) = config(whole)["models"]
-    assert chat["sources"] == [
-        {"kind": "dns", "name": "prod-chat-a", "port": 8000, "variant": "a"},
-        {"kind": "dns", "name": "prod-chat-b", "port": 8000, "variant": "b"},
+    assert [(one["kind"], one["name"], one["variant"]) for one in chat["sources"]] == [
+        ("dns", "prod-chat-a.llm.svc.cluster.local.", "a"),
+        ("dns", "prod-chat-b.llm.svc.cluster.local.", "b"),
     ]
-    services = {name for kind, name in objects(whole) if kind == "Service"}
-    assert {source["name"] for source in chat["sources"]} <= services
     for source in chat["sources"]:
-        spec = only(whole, "Service", source["name"])["spec"]
+        spec = only(whole, "Service", source["name"].partition(".")[0])["spec"]
         assert (spec["clusterIP"], spec["publishNotReadyAddresses"]) == ("None", False)
         assert spec["ports"][0]["port"] == source["port"]
+
+
+def test_without_a_namespace_the_search_list_makes_names_whole() -> None:
+    whole = cluster(targets=(replace(TARGET, namespace=None),))
+    (source,) = config(whole)["models"][0]["sources"]
+    assert source["name"] == "prod-chat-a"
 
 
 def test_what_runs_already_is_routed_to_and_has_no_object() -> None:

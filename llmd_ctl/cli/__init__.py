@@ -2,8 +2,9 @@
 
     app        all verbs, by name          boundary   errors to text and exit codes
     output     the only door to stdout and stderr      progress   what is under way
-    validate plan diff apply status delete controller router   verbs
+    validate plan render diff apply status delete controller router   verbs
     load/ demo/  verbs with parts of their own
+    output_folder  what `render` writes into, and what there is ours
     document   the JSON documents the verbs share; schema/*.json describes each of them
 
 Called by the console script. Heavy imports are inside the verbs: help and completion must be

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from llmd_ctl.cli import apply, controller, delete, diff, plan, router, status, validate
+from llmd_ctl.cli import apply, controller, delete, diff, plan, render, router, status, validate
 from llmd_ctl.cli.demo import verb as demo
 from llmd_ctl.cli.load import verb as load
 
@@ -31,6 +31,7 @@ def command() -> Any:
     app.callback(invoke_without_command=True)(_root)
     app.command("validate")(validate.validate)
     app.command("plan")(plan.plan)
+    app.command("render")(render.render)
     app.command("diff")(diff.diff)
     app.command("apply")(apply.apply)
     app.command("status")(status.status)

@@ -14,6 +14,7 @@
     records     what a plan says;  codec: its JSON;  check: what a plan file may not say
     elsewhere   a variant that does not run on this machine: its slice, hosts and place
     placement   where it runs, from profile and file;  place: that, as records
+    dealing     which host, devices and port each replica gets where no cluster deals
     capabilities  what each kind of target and router can carry out, and what it cannot, told
     observed    what the caller saw
     service     which percentile of a service level is placed by, and what of it does nothing

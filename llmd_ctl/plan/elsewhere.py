@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from llmd_ctl.plan.capabilities import router_target
 from llmd_ctl.plan.command import Served, on_hosts, several_of
-from llmd_ctl.plan.place import Accelerators, Container, Nodes, Place
+from llmd_ctl.plan.place import Accelerators, Container, HostDevices, Nodes, Place
 from llmd_ctl.plan.placement import (
     CLUSTER,
     IN_CONTAINERS,
@@ -105,7 +105,10 @@ def place_of(scene: Scene, model: spec.Model, ready: Ready, split: Parallel) -> 
     hosts, topology, devices = _hosts(scene, ready, split, target)
     if ready.simulated:
         return _simulated(levels, target, devices)
-    container = levels.container(container_of(accelerator))
+    container = container_of(accelerator)
+    if target.kind != CLUSTER:  # what a scheduler should set aside is no bound
+        container = replace(container, cpu=None, memory_bytes=None)
+    container = levels.container(container)
     if known is not None:
         container = in_cluster(container, known)
         _check_groups(scene, container, accelerator, path)
@@ -178,6 +181,29 @@ def _check_groups(scene: Scene, given: Container, accelerator: Accelerator, path
         scene.report.warn("LC3051", message, (*path, "accelerator"))
 
 
+def host_devices_of(scene: Scene, ready: Ready) -> HostDevices | None:
+    """How the devices of a machine are dealt out where no cluster does it."""
+    target, accelerator = target_of(scene.spec, ready.variant.target), ready.accelerator
+    if target is None or target.kind == CLUSTER or ready.simulated or accelerator.spec.host:
+        return None
+    count = scene.stock.devices_per_node(ready.variant.target, accelerator)
+    if target.kind == LOCAL:
+        count = scene.stock.here(accelerator) or count
+    known = accelerator.spec.visible_devices
+    if known is None:
+        return HostDevices(count)
+    return HostDevices(
+        count=count,
+        variable=known.variable,
+        unit=known.devices,
+        container_variable=known.container_variable or None,
+        driver=known.driver or None,
+        privileged=known.privileged,
+        paths=known.paths,
+        classes=known.classes,
+    )
+
+
 def _hosts(
     scene: Scene, ready: Ready, split: Parallel, target: spec.Target
 ) -> tuple[int, str | None, int]:
@@ -189,7 +215,12 @@ def _hosts(
             message = f"{ready.accelerator.name} does not come in slices"
             scene.report.add("LC3054", message, (*path, "topology"), found=said, hint="Remove it.")
         devices = scene.stock.devices_per_node(ready.variant.target, ready.accelerator)
-        return (split.pipeline if split.devices > devices else 1), None, split.devices
+        hosts = split.pipeline if split.devices > devices else 1
+        if hosts > 1 and target.kind != CLUSTER:
+            message = f"a replica of {split.devices} devices needs {hosts} machines"
+            hint = "Give it fewer devices, or render for a target of kind kubernetes."
+            scene.report.add("LC3054", message, (*path, "parallelism"), hint=hint)
+        return hosts, None, split.devices
     wanted = [one for one in known if said is None or one.topology == said]
     fitting = [one for one in wanted if one.devices >= split.devices]
     if fitting:

@@ -59,6 +59,25 @@ class Container:
 
 
 @dataclass(frozen=True)
+class HostDevices:
+    """How the devices of one machine, `count` of them, are dealt out where no cluster does it.
+
+    The engine finds its own in `variable`, as numbers from 0, each for `unit` devices; a container
+    by `container_variable` of its runtime or by a request to `driver` instead, if there is one.
+    None: nobody knows how, and one replica takes the machine.
+    """
+
+    count: int
+    variable: str | None = None
+    unit: int = 1
+    container_variable: str | None = None
+    driver: str | None = None
+    privileged: bool = False
+    paths: tuple[str, ...] = ()  # below /dev, for a container
+    classes: tuple[str, ...] = ()  # of /proc/devices, for a unit
+
+
+@dataclass(frozen=True)
 class Secret:
     """A secret by name. `env` None: each key is a variable; else `key` of it is that variable."""
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from llmd_ctl.plan.capabilities import check as check_capabilities
 from llmd_ctl.plan.capabilities import router_target
+from llmd_ctl.plan.dealing import check as check_dealing
 from llmd_ctl.plan.elsewhere import LOCAL
 from llmd_ctl.plan.observed import Observed
 from llmd_ctl.plan.place import PlannedRouter, PlannedTarget
@@ -65,6 +66,8 @@ def plan(
     stock.check_inventory(placed)
     stock.check_sharing(placed)
     _check_hosts(stock, catalog, observed, placed)
+    targets = _targets(fleet.spec)
+    check_dealing(targets, models, placed, report)
     report.raise_errors()
     stock.check_listed(placed)
     return Plan(
@@ -78,7 +81,7 @@ def plan(
         traces=_traces(fleet.spec.observability),
         resilience=taken_over(fleet.spec.router.resilience),
         router_tls=_router_tls(loaded),
-        targets=_targets(fleet.spec),
+        targets=targets,
         router=_router(fleet.spec),
     )
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 from llmd_ctl.errors import Problem, SpecInvalid
 from llmd_ctl.plan.check import impossible
 from llmd_ctl.plan.codec import from_json, to_json
-from llmd_ctl.plan.place import Disaggregation, Place, PlannedRouter, PlannedTarget
+from llmd_ctl.plan.place import Disaggregation, HostDevices, Place, PlannedRouter, PlannedTarget
 from llmd_ctl.plan.resilience import Resilience
 
 SCHEMA = "llmd-ctl/plan/v1"
@@ -147,6 +147,7 @@ class PlannedVariant:
     apis: tuple[str, ...] | None = None  # that its engines speak; None: all
     role: str = "both"
     place: Place | None = None  # None: on this machine, or it runs already
+    host_devices: HostDevices | None = None  # None: it takes none, or a cluster hands them out
 
     @property
     def managed(self) -> bool:

@@ -13,7 +13,14 @@ from llmd_ctl import perf
 from llmd_ctl.plan import room
 from llmd_ctl.plan.apis import offered
 from llmd_ctl.plan.command import command_of, environment_of
-from llmd_ctl.plan.elsewhere import is_here, joined_devices, place_of, scaled, started
+from llmd_ctl.plan.elsewhere import (
+    host_devices_of,
+    is_here,
+    joined_devices,
+    place_of,
+    scaled,
+    started,
+)
 from llmd_ctl.plan.engines import DEFAULT, Chosen, choose, reference, simulated
 from llmd_ctl.plan.line import choose_blocks, judge
 from llmd_ctl.plan.measure import check_promises, measure
@@ -236,6 +243,7 @@ class VariantPlanner:
             apis=offered(self.scene, ready, title),
             role=variant.role,
             place=scaled(place, self.scene.spec, self.model, variant, capacity.itl_batch),
+            host_devices=host_devices_of(self.scene, ready),
             price_per_hour=None if price is None else price * variant.replicas,
             reasons=(
                 *self._why(ready, sized, capacity),

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from llmd_ctl.profiles import number
 from llmd_ctl.profiles.backend import Backend, ModelClass
-from llmd_ctl.profiles.container import Container, Driver, Image
+from llmd_ctl.profiles.container import Container, Driver, Image, VisibleDevices
 from llmd_ctl.profiles.kubernetes import Kubernetes
 from llmd_ctl.profiles.several import Several
 from llmd_ctl.profiles.topology import Topology
@@ -132,6 +132,7 @@ class AcceleratorSpec:
     topology: Topology | None = None  # None: any group of devices in one node
     kubernetes: Kubernetes | None = None  # None: nothing is known, and such targets refuse it
     container: Container | None = None  # None: nothing but the devices is given to it
+    visible_devices: VisibleDevices | None = None  # None: replicas of a machine cannot share it
     transports: Mapping[TransportName, Transport] = field(default_factory=dict)
     engines: Mapping[str, EngineOn] = field(default_factory=dict)
 

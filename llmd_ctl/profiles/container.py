@@ -38,6 +38,23 @@ class Driver(Cited):
 
 
 @dataclass(frozen=True)
+class VisibleDevices(Cited):
+    """How an engine is told which devices of its machine are its own, where nobody hands them out.
+
+    Numbers count from 0, each for `devices` of them. A container's runtime may take a variable of
+    its own, or a request to `driver`, and then shows the engine only these.
+    """
+
+    variable: str
+    devices: int = 1
+    container_variable: str = ""
+    driver: str = ""
+    privileged: bool = False  # in a container
+    paths: tuple[str, ...] = ()  # below /dev, for a container, beside those of `container`
+    classes: tuple[str, ...] = ()  # of /proc/devices, for a unit
+
+
+@dataclass(frozen=True)
 class Container:
     """What a container gets beside the devices that its runtime puts into it."""
 

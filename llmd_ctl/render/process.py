@@ -92,7 +92,7 @@ def _filled(command: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, .
 
 
 def engine_document(model: PlannedModel, variant: PlannedVariant, index: int) -> Json:
-    """Everything of engine.json that does not depend on its name and port."""
+    """Everything of engine.json that does not depend on its name, port and folder."""
     return {
         "version": 1,
         "model": model.name,

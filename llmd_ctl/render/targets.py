@@ -34,14 +34,27 @@ class Renderer(Protocol):
 
 def render_target(plan: Plan, name: str, form: str | None = None) -> tuple[RenderedFile, ...]:
     """Render one target of a plan. Raises `UsageError` for a target or format that is none."""
+    target = _target(plan, name)
+    module = FORMATS[target.kind][format_of(plan, name, form)]
+    return cast("Renderer", import_module(module)).render(plan, target)
+
+
+def format_of(plan: Plan, name: str, form: str | None) -> str:
+    """The format that a target is rendered in: the usual one of its kind where none is named."""
+    formats = FORMATS[_target(plan, name).kind]
+    if form is None:
+        return next(iter(formats))
+    if form not in formats:
+        kind = _target(plan, name).kind
+        message = f"a target of kind {kind} is not rendered as {form}"
+        raise UsageError.of("LC6002", message, found=form, allowed=tuple(formats))
+    return form
+
+
+def _target(plan: Plan, name: str) -> PlannedTarget:
     target = next((one for one in plan.targets if one.name == name), None)
     if target is None:
         known = tuple(one.name for one in plan.targets)
         message = f'the fleet has no target "{name}"'
         raise UsageError.of("LC6002", message, found=name, allowed=known)
-    formats = FORMATS[target.kind]
-    module = formats.get(form or next(iter(formats)))
-    if module is None:
-        message = f"a target of kind {target.kind} is not rendered as {form}"
-        raise UsageError.of("LC6002", message, found=form, allowed=tuple(formats))
-    return cast("Renderer", import_module(module)).render(plan, target)
+    return target

@@ -26,6 +26,7 @@ from llmd_ctl.errors import (
 VERBS = (
     "validate",
     "plan",
+    "render",
     "diff",
     "apply",
     "status",

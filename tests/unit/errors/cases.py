@@ -311,6 +311,8 @@ def command(*argv: str) -> Meet:
         (bench.folder / "fleet.yaml").write_text(fleet_text("- {accelerator: nvidia-h100}"))
         (bench.folder / "list.json").write_text("[]")
         (bench.folder / "empty.json").write_text("{}")
+        (bench.folder / "taken").mkdir()
+        (bench.folder / "taken" / "run.sh").write_text("mine")
         run([*argv, "--output", "json"])
         return [
             Problem.from_json(p) for p in json.loads(bench.streams.readouterr().out)["problems"]

@@ -343,6 +343,12 @@ COMMANDS: list[Row] = [
         None,
         None,
     ),
+    (
+        "LC6011",
+        command("render", "fleet.yaml", "--simulate", "--output-dir", "taken"),
+        "run.sh",
+        None,
+    ),
     ("LC6009", failing(PermissionError(13, "Permission denied", "/x/y")), None, None),
 ]
 

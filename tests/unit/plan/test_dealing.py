@@ -1,0 +1,106 @@
+"""Hosts, devices and ports of replicas, where no cluster deals them out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from llmd_ctl.plan import PlannedVariant
+from llmd_ctl.plan.dealing import Seat, deal
+from llmd_ctl.plan.place import HostDevices, PlannedTarget
+from tests.unit.controller.plans import model, real_variant, variant
+from tests.unit.plan.fleets import fleet_text, plan_text, problems_of
+
+EIGHT = HostDevices(8, "CUDA_VISIBLE_DEVICES")
+RACK = "{name: here, kind: systemd, hosts: [a, b]}"
+LOCAL = "{name: here, kind: local}"
+
+
+def sized(name: str, devices: int, replicas: int = 1, known: HostDevices = EIGHT) -> PlannedVariant:
+    made = real_variant(name, replicas=replicas)
+    return replace(made, devices_per_replica=devices, host_devices=known)
+
+
+def dealt(*variants: PlannedVariant, hosts: tuple[str, ...] = ("a", "b")) -> tuple[Seat, ...]:
+    seats, without = deal(PlannedTarget("here", "systemd", hosts=hosts), [model("m", *variants)])
+    assert without == ()
+    return seats
+
+
+def test_replicas_are_spread_over_hosts() -> None:
+    seats = dealt(sized("x", 2, 3))
+    assert [(s.host, s.devices, s.port) for s in seats] == [
+        ("a", (0, 1), 18000),
+        ("b", (0, 1), 18000),
+        ("a", (2, 3), 18001),
+    ]
+
+
+def test_no_two_replicas_of_a_host_have_a_device_or_a_port_in_common() -> None:
+    seats = dealt(sized("x", 1, 3), sized("y", 4, 2), sized("z", 2, 2), variant("sim", 3))
+    for host in ("a", "b"):
+        here = [seat for seat in seats if seat.host == host]
+        devices = [device for seat in here for device in seat.devices]
+        assert len(set(devices)) == len(devices)
+        assert set(devices) <= set(range(8))
+        assert len({seat.port for seat in here}) == len(here)
+
+
+def test_where_spreading_leaves_no_room_they_are_packed() -> None:
+    assert {seat.host for seat in dealt(sized("x", 3, 2), sized("y", 5, 2))} == {"a", "b"}
+    seats, without = deal(
+        PlannedTarget("here", "systemd", hosts=("a",)), [model("m", sized("x", 4, 3))]
+    )
+    assert [seat.devices for seat in seats] == [(0, 1, 2, 3), (4, 5, 6, 7)]
+    assert without == (("m", "x"),)
+
+
+def test_a_number_may_stand_for_several_devices() -> None:
+    chips = HostDevices(8, "TPU_VISIBLE_CHIPS", unit=2)
+    assert [s.devices for s in dealt(sized("x", 1, 2, chips), hosts=())] == [(0,), (1,)]
+    assert [s.devices for s in dealt(sized("x", 4, 2, chips), hosts=())] == [(0, 1), (2, 3)]
+
+
+def test_devices_that_nobody_can_name_are_one_replicas() -> None:
+    seats, without = deal(
+        PlannedTarget("here", "compose"), [model("m", sized("x", 1, 2, HostDevices(8)))]
+    )
+    assert (len(seats), without) == (1, (("m", "x"),))
+
+
+def test_two_variants_that_would_have_one_name_are_told_apart() -> None:
+    target = PlannedTarget("here", "systemd")
+    models = [model("a-b", variant("c")), model("a", variant("b-c"), variant("d"))]
+    names = [seat.name for seat in deal(target, models)[0]]
+    assert len(set(names)) == 3
+    assert names[2] == "a-d-0"
+
+
+@pytest.mark.parametrize(
+    ("variants", "code", "said"),
+    [
+        ("- {accelerator: nvidia-h100, replicas: 17}", "LC3013", "2 hosts of 8 devices"),
+        (
+            "- {accelerator: nvidia-h100}\n- {accelerator: amd-mi300x}",
+            "LC3054",
+            "nobody says which hosts",
+        ),
+        (
+            "- {accelerator: nvidia-h100, parallelism: {tensor: 8, pipeline: 2}}",
+            "LC3054",
+            "needs 2 machines",
+        ),
+    ],
+)
+def test_what_the_hosts_cannot_hold_is_refused(variants: str, code: str, said: str) -> None:
+    text = fleet_text(variants).replace(f"[{LOCAL}]", f"[{RACK}]")
+    problems = problems_of(text, simulate=None)
+    assert (code, True) in [(p.code, said in p.message) for p in problems]
+
+
+def test_what_a_scheduler_would_set_aside_is_no_bound_on_a_machine() -> None:
+    text = fleet_text("- {accelerator: intel-gaudi3}").replace(f"[{LOCAL}]", f"[{RACK}]")
+    place = plan_text(text, simulate=None).models[0].variants[0].place
+    assert place is not None
+    assert (place.container.cpu, place.container.memory_bytes) == (None, None)

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from llmd_ctl.plan import EndpointTls, Plan, PlannedModel, PlannedVariant, RouterTls
-from llmd_ctl.plan.place import Image, Place, PlannedRouter
+from llmd_ctl.plan.place import Image, Place, PlannedRouter, PlannedTarget
+from llmd_ctl.render.addresses import sources_of
 from llmd_ctl.render.kubernetes.document import Meta, Object
 from llmd_ctl.render.kubernetes.engine import (
     ANY_ADDRESS,
@@ -103,8 +104,12 @@ def router_config(plan: Plan, names: Names, after: str) -> str:
         folder = f"{FOLDER}/{names.router_tls}"
         clients = f"{folder}/{AUTHORITY}" if tls.client_ca_file is not None else None
         tls = RouterTls(f"{folder}/{CERTIFICATE}", f"{folder}/{KEY}", clients)
+    home = next(one for one in plan.targets if plan.router and one.name == plan.router.target)
     models = [
-        model_config(_with_files(model, names), tuple(_sources(model, names, after)))
+        model_config(
+            _with_files(model, names),
+            (*sources_of(plan, home, model), *_sources(model, names, home, after)),
+        )
         for model in plan.models
     ]
     listen = Listen(f"{ANY_ADDRESS}:{DATA_PORT}", f"{ANY_ADDRESS}:{ADMIN_PORT}")
@@ -122,10 +127,12 @@ def quiet_ms(plan: Plan) -> int:
     return min(QUIET_MS, drain_seconds(plan) * 500) if said is None else said
 
 
-def _sources(model: PlannedModel, names: Names, after: str) -> Iterator[DnsSource]:
+def _sources(
+    model: PlannedModel, names: Names, home: PlannedTarget, after: str
+) -> Iterator[DnsSource]:
     """Where the replicas of each variant are: what their Service's name stands for."""
     for variant in model.variants:
-        if variant.place is not None:
+        if variant.place is not None and variant.target == home.name:
             yield DnsSource(names.engine(model, variant) + after, ENGINE_PORT, variant.name)
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from llmd_ctl.plan import EndpointTls, Plan, Resilience, RouterTls, Slo
-from llmd_ctl.plan.place import PlannedRouter
+from llmd_ctl.plan.place import Place, PlannedRouter, PlannedTarget
 from llmd_ctl.plan.resilience import Limits
 from tests.unit.controller.plans import external, model
 from tests.unit.render.kubernetes.clusters import (
@@ -61,6 +61,17 @@ def test_without_a_namespace_the_search_list_makes_names_whole() -> None:
     whole = cluster(targets=(replace(TARGET, namespace=None),))
     (source,) = config(whole)["models"][0]["sources"]
     assert source["name"] == "prod-chat-a"
+
+
+def test_units_on_hosts_are_found_by_their_addresses() -> None:
+    rack = PlannedTarget("rack", "systemd", hosts=("gaudi-1", "gaudi-2"))
+    there = engine("g", Place(), target="rack", replicas=2)
+    whole = cluster(engine(), there, targets=(TARGET, rack))
+    static, dns = config(whole)["models"][0]["sources"]
+    assert [one["address"] for one in static["endpoints"]] == ["gaudi-1", "gaudi-2"]
+    assert {one["variant"] for one in static["endpoints"]} == {"g"}
+    assert dns["variant"] == "a"
+    assert not any("-g" in name for _, name in objects(whole))
 
 
 def test_what_runs_already_is_routed_to_and_has_no_object() -> None:

@@ -41,6 +41,16 @@ def test_hosts_are_joined_in_the_engines_own_way() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("split", "hosts", "count"),
+    [("tensor: 2, pipeline: 8", 2, 8), ("tensor: 2, pipeline: 4", 1, 8),
+     ("tensor: 8, pipeline: 4", 4, 8), ("tensor: 4, pipeline: 3", 3, 4)],
+)  # fmt: skip
+def test_stages_share_hosts_evenly(split: str, hosts: int, count: int) -> None:
+    place = place_of(planned(f"{{accelerator: nvidia-h100, parallelism: {{{split}}}}}"))
+    assert (place.hosts, place.accelerators.count) == (hosts, count)
+
+
 def test_an_accelerator_may_have_another_way() -> None:
     one = planned("{accelerator: google-tpu-v6e, parallelism: {tensor: 8}}")
     found = planned("{accelerator: google-tpu-v6e, parallelism: {tensor: 16}, topology: 4x4}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import yaml
 
@@ -54,3 +55,18 @@ def test_engines_are_found_in_the_namespace_of_the_release() -> None:
     name = "name: prod-chat-a.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}."
     assert name in CHART["templates/router.yaml"]
     assert "llm.svc" not in CHART["templates/router.yaml"]
+
+
+def test_the_page_for_users_has_every_value_with_its_default() -> None:
+    page = Path(__file__).parents[4] / "docs" / "kubernetes.md"
+    rows = [
+        line.split("|")
+        for line in page.read_text().partition("## The chart's values")[2].splitlines()
+        if line.startswith("| `")
+    ]
+    told = {name: row[2].strip() for row in rows for name in re.findall(r"`(\w+)`", row[1])}
+    values = yaml.safe_load(CHART["values.yaml"])
+    assert set(told) == set(values)
+    for name, default in told.items():
+        if default.startswith("`"):
+            assert default.strip("`") == str(values[name]).replace("True", "true")

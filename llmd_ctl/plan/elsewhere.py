@@ -216,7 +216,7 @@ def _hosts(
             message = f"{ready.accelerator.name} does not come in slices"
             scene.report.add("LC3054", message, (*path, "topology"), found=said, hint="Remove it.")
         devices = scene.stock.devices_per_node(ready.variant.target, ready.accelerator)
-        hosts = split.pipeline if split.devices > devices else 1
+        hosts = _stages_over(split, devices)
         if hosts > 1 and target.kind != CLUSTER:
             message = f"a replica of {split.devices} devices needs {hosts} machines"
             hint = "Give it fewer devices, or render for a target of kind kubernetes."
@@ -237,6 +237,13 @@ def _hosts(
     at = (*path, "topology") if said else (*path, "parallelism")
     scene.report.add("LC3054", message, at, found=said, allowed=tuple(allowed))
     return 1, None, split.devices
+
+
+def _stages_over(split: Parallel, devices: int) -> int:
+    """The fewest machines of so many devices that hold equally many stages each."""
+    several = range(1, split.pipeline + 1)
+    fitting = (n for n in several if split.pipeline % n == 0 and split.devices <= n * devices)
+    return next(fitting, split.pipeline)
 
 
 def _warn_idle(scene: Scene, ready: Ready, split: Parallel, given: Slice) -> None:

@@ -188,7 +188,7 @@ def _facts(variant: PlannedVariant, place: Place) -> dict[str, str]:
     engine = " ".join(filter(None, (variant.engine, variant.engine_version)))
     facts = {
         "engine": engine,
-        "devices": str(variant.devices_per_replica),
+        "devices": str(place.devices or variant.devices_per_replica),
         "hosts": str(place.hosts) if place.hosts > 1 else None,
         "topology": place.topology,
         "max-model-len": None if variant.max_model_len is None else str(variant.max_model_len),

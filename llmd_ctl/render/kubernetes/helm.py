@@ -18,7 +18,7 @@ from llmd_ctl.plan.place import PlannedTarget
 from llmd_ctl.render.file import RenderedFile, header
 from llmd_ctl.render.kubernetes.document import dumped, to_document
 from llmd_ctl.render.kubernetes.manifests import Manifest, manifests
-from llmd_ctl.render.kubernetes.names import DOMAIN, LLM_D, Names
+from llmd_ctl.render.kubernetes.names import CLUSTER_DOMAIN, DOMAIN, LLM_D, Names, after
 
 Json = dict[str, Any]
 WORKLOADS = ("Deployment", "LeaderWorkerSet")
@@ -146,6 +146,10 @@ class Chart:
                 {"type": "integer", "minimum": 1},
             ),
             Value(
+                "clusterDomain", "The domain of the cluster's DNS.", CLUSTER_DOMAIN,
+                {"type": "string", "pattern": "^[a-z0-9.-]*[a-z0-9]$"},
+            ),
+            Value(
                 "routerServiceType", "How the router's Service is reached; its admin port is not.",
                 "ClusterIP", services,
             ),
@@ -174,9 +178,13 @@ class Chart:
 def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
     """The files of a chart."""
     head, names = header(plan, target.name), Names.of(plan)
-    files = manifests(plan, target)
-    said = "".join(dumped(to_document(one)) for file in files for one in file.objects)
-    chart = Chart(names, Marks(said))
+    said = "".join(
+        dumped(to_document(one)) for file in manifests(plan, target) for one in file.objects
+    )
+    marks = Marks(said)
+    places = ("{{ .Release.Namespace }}", "{{ .Values.clusterDomain }}")
+    files = manifests(plan, target, after(*(marks.word(place) for place in places)))
+    chart = Chart(names, marks)
     templates = [
         RenderedFile(f"templates/{file.name}.yaml", head + chart.template(file)) for file in files
     ]

@@ -13,14 +13,16 @@ from llmd_ctl.plan.place import PlannedTarget
 from llmd_ctl.render.file import RenderedFile, header
 from llmd_ctl.render.kubernetes.document import dumped, to_yaml
 from llmd_ctl.render.kubernetes.manifests import manifests
+from llmd_ctl.render.kubernetes.names import after
 
 
 def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
     """The files of a target."""
     head = header(plan, target.name)
+    whole = after(target.namespace) if target.namespace is not None else ""
     files = [
         RenderedFile(f"{one.name}.yaml", head + to_yaml(one.objects))
-        for one in manifests(plan, target)
+        for one in manifests(plan, target, whole)
     ]
     kustomization: dict[str, Any] = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",

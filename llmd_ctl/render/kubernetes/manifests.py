@@ -28,8 +28,12 @@ class Manifest:
     objects: tuple[Object, ...]
 
 
-def manifests(plan: Plan, target: PlannedTarget) -> tuple[Manifest, ...]:
-    """All files of a target, by name."""
+def manifests(plan: Plan, target: PlannedTarget, after: str = "") -> tuple[Manifest, ...]:
+    """All files of a target, by name.
+
+    `after` is what a Service's name is followed by, so that the router asks for one name and no
+    server beyond the cluster hears of it; empty: the search list of its pod makes it whole.
+    """
     names = Names.of(plan)
     here = [
         (model, variant)
@@ -45,5 +49,5 @@ def manifests(plan: Plan, target: PlannedTarget) -> tuple[Manifest, ...]:
         found.append(Manifest("engines", (account, engine_policy(names))))
     router = plan.router
     if router is not None and router.target == target.name and router.kind == OURS:
-        found.append(Manifest("router", router_objects(plan, names, router)))
+        found.append(Manifest("router", router_objects(plan, names, router, after)))
     return tuple(sorted((one for one in found if one.objects), key=lambda one: one.name))

@@ -21,6 +21,7 @@ DIGEST = 6
 DOMAIN = "llmd-ctl.dev"
 LLM_D = "llm-d.ai"
 ENGINE, ROUTER = "engine", "router"
+CLUSTER_DOMAIN = "cluster.local"  # Kubernetes' own default
 SERVING = f"{DOMAIN}/serving"
 
 
@@ -110,6 +111,11 @@ class Names:
         """The labels of what all engines share."""
         recommended = _recommended(self.engines, "llmd-engines", ENGINE, self.fleet)
         return {**recommended, f"{DOMAIN}/fleet": self.fleet}
+
+
+def after(namespace: str, domain: str = CLUSTER_DOMAIN) -> str:
+    """What makes the name of a Service of a namespace a whole one."""
+    return f".{namespace}.svc.{domain}."
 
 
 def _recommended(instance: str, name: str, component: str, fleet: str) -> Mapping[str, str]:

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from llmd_ctl.plan import EndpointTls, Plan, PlannedModel, PlannedVariant, RouterTls
-from llmd_ctl.plan.place import Image, Place, PlannedRouter
+from llmd_ctl.plan.place import Image, Place, PlannedRouter, PlannedTarget
+from llmd_ctl.render.addresses import sources_of
 from llmd_ctl.render.kubernetes.document import Meta, Object
 from llmd_ctl.render.kubernetes.engine import (
     ANY_ADDRESS,
@@ -80,29 +81,35 @@ QUIET_MS = 5000
 MARGIN_SECONDS = 5  # for spans to be handed over, and for the process to end
 
 
-def router_objects(plan: Plan, names: Names, router: PlannedRouter) -> tuple[Object, ...]:
-    """All objects of the router."""
+def router_objects(
+    plan: Plan, names: Names, router: PlannedRouter, after: str = ""
+) -> tuple[Object, ...]:
+    """All objects of the router. `after` makes a Service's name one that is whole."""
     labels = names.router_labels()
     meta = Meta(names.router, labels)
     selector = Labels(names.fleet_labels("router"))
     return (
         ServiceAccount(meta),
-        ConfigMap(meta, {CONFIG_FILE: router_config(plan, names)}),
+        ConfigMap(meta, {CONFIG_FILE: router_config(plan, names, after)}),
         _deployment(plan, names, router, meta, selector),
         PodDisruptionBudget(meta, BudgetSpec(1, selector)),
         Service(meta, ServiceSpec(selector.match_labels, (_service_port(plan),))),
     )
 
 
-def router_config(plan: Plan, names: Names) -> str:
+def router_config(plan: Plan, names: Names, after: str) -> str:
     """router.yaml: engines by the names of their Services, files where Secrets put them."""
     tls = plan.router_tls
     if tls is not None:
         folder = f"{FOLDER}/{names.router_tls}"
         clients = f"{folder}/{AUTHORITY}" if tls.client_ca_file is not None else None
         tls = RouterTls(f"{folder}/{CERTIFICATE}", f"{folder}/{KEY}", clients)
+    home = next(one for one in plan.targets if plan.router and one.name == plan.router.target)
     models = [
-        model_config(_with_files(model, names), tuple(_sources(model, names)))
+        model_config(
+            _with_files(model, names),
+            (*sources_of(plan, home, model), *_sources(model, names, home, after)),
+        )
         for model in plan.models
     ]
     listen = Listen(f"{ANY_ADDRESS}:{DATA_PORT}", f"{ANY_ADDRESS}:{ADMIN_PORT}")
@@ -120,11 +127,13 @@ def quiet_ms(plan: Plan) -> int:
     return min(QUIET_MS, drain_seconds(plan) * 500) if said is None else said
 
 
-def _sources(model: PlannedModel, names: Names) -> Iterator[DnsSource]:
-    """Where the replicas of each variant are: the Service's own name, as all share a namespace."""
+def _sources(
+    model: PlannedModel, names: Names, home: PlannedTarget, after: str
+) -> Iterator[DnsSource]:
+    """Where the replicas of each variant are: what their Service's name stands for."""
     for variant in model.variants:
-        if variant.place is not None:
-            yield DnsSource(names.engine(model, variant), ENGINE_PORT, variant.name)
+        if variant.place is not None and variant.target == home.name:
+            yield DnsSource(names.engine(model, variant) + after, ENGINE_PORT, variant.name)
 
 
 def _with_files(model: PlannedModel, names: Names) -> PlannedModel:

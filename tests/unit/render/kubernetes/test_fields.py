@@ -1,0 +1,143 @@
+"""Nothing that a place says is lost: each field, changed alone, changes what is rendered."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from llmd_ctl.plan.place import Cache, Image, Place, PlannedRouter, Secret
+from tests.unit.render.kubernetes.clusters import FULL, cluster, engine, scaled, texts
+
+# What no manifest of an engine has, and why.
+ELSEWHERE = {
+    "accelerators.device_class": "no field of a fleet asks for claims instead of resources",
+    "autoscale.max": "for the objects of what scales",
+    "autoscale.scaler": "for the objects of what scales",
+    "autoscale.in_flight": "for the objects of what scales",
+}
+ANOTHER: Mapping[str, Any] = {
+    "image.digest": None,
+    "image.user": "2000",
+    "container.seccomp": "RuntimeDefault",
+    "container.groups": ("108",),
+    "nodes.tolerations.operator": "Exists",
+    "hosts": 3,
+    "autoscale.min": 2,
+    "cache.claim": "models",
+    "cache.size_bytes": 1 << 30,
+}
+
+
+def leaves(record: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    """Each field of a record and of those in it, with another value than it has."""
+    for field in dataclasses.fields(record):
+        path, value = f"{above}{field.name}", getattr(record, field.name)
+        if path in ANOTHER:
+            yield path, ANOTHER[path]
+        elif dataclasses.is_dataclass(value):
+            yield from leaves(value, f"{path}.")
+        elif isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
+            yield from leaves(value[0], f"{path}.")
+        else:
+            yield path, other(value, path)
+
+
+def other(value: Any, path: str) -> Any:
+    if value is None:
+        return "other"
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value * 2
+    if isinstance(value, Mapping):
+        return {**value, "other": "one"}
+    if isinstance(value, tuple):
+        return (*value, "/other" if path.endswith(("devices", "mounts")) else "other")
+    return f"{value}x"
+
+
+def changed(record: Any, path: str, value: Any) -> Any:
+    """The record with one field changed; in lists, of the first entry."""
+    name, _, rest = path.partition(".")
+    now = getattr(record, name)
+    if not rest:
+        return replace(record, **{name: value})
+    if isinstance(now, tuple):
+        return replace(record, **{name: (changed(now[0], rest, value), *now[1:])})
+    return replace(record, **{name: changed(now, rest, value)})
+
+
+def rendered(place: Place) -> dict[str, str]:
+    return texts(cluster(engine(place=place)))
+
+
+# A cache is one of three: each is looked at where it is the one.
+PLACE = scaled(FULL)
+FIELDS = [(path, value) for path, value in leaves(PLACE) if not path.startswith("cache.")]
+
+
+@pytest.mark.parametrize(("path", "value"), FIELDS, ids=[path for path, _ in FIELDS])
+def test_each_field_of_a_place_changes_what_is_rendered(path: str, value: Any) -> None:
+    same = rendered(changed(PLACE, path, value)) == rendered(PLACE)
+    assert same == (path in ELSEWHERE), ELSEWHERE.get(path)
+
+
+def test_what_is_elsewhere_is_a_field() -> None:
+    assert set(ELSEWHERE) <= {path for path, _ in leaves(PLACE)}
+
+
+@pytest.mark.parametrize(
+    "cache",
+    [
+        Cache(path="/a"), Cache(path="/b"), Cache(claim="a"), Cache(claim="b"),
+        Cache(size_bytes=1 << 30), Cache(size_bytes=2 << 30), Cache(),
+        Cache(variables={"HF_HOME": "hf"}),
+    ],
+)  # fmt: skip
+def test_each_cache_is_another(cache: Cache) -> None:
+    assert rendered(replace(PLACE, cache=cache)) != rendered(PLACE)
+
+
+VARIANT: dict[str, Any] = {
+    "replicas": 3, "command": ("vllm", "x"), "env": {"A": "b"}, "startup_seconds": 40,
+    "role": "prefill", "engine": "other", "engine_version": "2", "accelerator": "other",
+    "vendor": "other", "max_model_len": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VARIANT)
+def test_each_field_of_a_variant_changes_what_is_rendered(name: str) -> None:
+    now = engine(place=FULL)
+    assert texts(cluster(replace(now, **{name: VARIANT[name]}))) != texts(cluster(now))
+
+
+def test_each_field_of_the_router_changes_what_is_rendered() -> None:
+    whole = cluster()
+    router = whole.router
+    assert router is not None
+    assert router.place is not None
+    place = replace(router.place, image=Image("r:1", user="7"), nodes=FULL.nodes)
+    place = replace(
+        place,
+        secrets=(Secret("a", "A", "k"),),
+        container=replace(place.container, cpu=1, memory_bytes=1 << 30, shm_bytes=1 << 30),
+    )
+    router = PlannedRouter("llmd-ctl", router.target, 2, {"A": "b"}, place)
+    base = texts(replace(whole, router=router))
+    said = [("replicas", 3), ("env", {"B": "c"})]
+    said += [
+        (f"place.{path}", value)
+        for path, value in leaves(place)
+        if path.startswith(("image", "nodes", "secrets"))
+        or path in ("container.cpu", "container.memory_bytes", "container.shm_bytes")
+        if path != "nodes.joined_by"  # a router is one host
+    ]
+    for path, value in said:
+        if path == "place.image.digest":
+            value = "sha256:" + "1" * 64
+        found = texts(replace(whole, router=changed(router, path, value)))
+        assert found != base, path

@@ -84,15 +84,26 @@ class ProcessSource:
 
 @dataclass(frozen=True)
 class DnsSource:
-    """The addresses of a name: each is an endpoint of the variant."""
+    """All addresses of a name, such as a headless Service. `resolver` is HOST:PORT."""
 
     name: str
     port: int
     variant: str
+    interval_ms: int | None = None
+    resolver: str | None = None
 
     def to_document(self) -> Json:
         """The source's entry."""
-        return {"kind": "dns", "name": self.name, "port": self.port, "variant": self.variant}
+        return _said(
+            {
+                "kind": "dns",
+                "name": self.name,
+                "port": self.port,
+                "variant": self.variant,
+                "intervalMs": self.interval_ms,
+                "resolver": self.resolver,
+            }
+        )
 
 
 @dataclass(frozen=True)

@@ -216,6 +216,11 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
             "Retries that may still be paid for, and those that could not be.",
         ),
+        Panel(
+            "Troubles of discovery", "short",
+            ((gauge("discovery_problems", "model", MODEL), "{{model}}"),),
+            "What is wrong with where endpoints are learnt from, files or names; status says what.",
+        ),
     ),
     "Routers": (
         Panel(

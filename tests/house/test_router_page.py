@@ -133,7 +133,7 @@ def test_the_example_has_every_key_of_a_router_and_of_its_models(
     page: str, code: dict[str, str]
 ) -> None:
     bodies = dict(STRUCT.findall(code["config.rs"]))
-    structs = ["Config", "Listen", "Traces", "Model", "Variant", "StaticEndpoint"]
+    structs = ["Config", "Listen", "Traces", "Model", "Variant", "StaticEndpoint", "DnsName"]
     fields = {
         camel(name)
         for struct in structs

@@ -45,4 +45,6 @@ pub struct Snapshot {
     pub endpoints: Vec<Endpoint>,
     /// What is wrong now, one sentence each with its place; for status.
     pub problems: Vec<String>,
+    /// A source has not learnt anything yet: more may come, and what is not here may not be gone.
+    pub pending: bool,
 }

@@ -5,7 +5,7 @@
 //! each time; what is missing from a snapshot is gone.
 //!
 //! - `source`: the trait that each source has, and the sink that it writes to
-//! - `sources`: the three of today: static, file (llm-d's `endpoints.yaml`), process
+//! - `sources`: those of today: static, file (llm-d's `endpoints.yaml`), process, dns
 //! - `follow`: a thread that reads a file again when it changes
 //! - `endpoint`, `error`: what comes out; `echo`: how others' text is told
 //! - `fuzz`: the parser of files, for `fuzz/` only
@@ -25,5 +25,6 @@ pub use error::DiscoveryError;
 pub use follow::follow;
 pub use source::{Discovery, Reading, Sink, Source};
 pub use sources::{
-    FileSource, ProcessSource, StaticSource, read_any, read_file, read_file_up_to, text,
+    DnsName, DnsSource, FileSource, ProcessSource, StaticSource, read_any, read_file,
+    read_file_up_to, text,
 };

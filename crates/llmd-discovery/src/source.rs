@@ -16,12 +16,15 @@ pub struct Reading {
     pub endpoints: Vec<Endpoint>,
     /// What is wrong, one sentence each.
     pub problems: Vec<String>,
+    /// It has not learnt anything yet, not even that there is none.
+    pub pending: bool,
 }
 
 /// A place to learn endpoints from.
 pub trait Source: Send {
     /// Reads once, puts the reading into the sink, and goes on publishing until the sink is
-    /// closed. An error means that it never started.
+    /// closed. One that may have to wait for its reading puts a pending one there. An error means
+    /// that it never started.
     fn start(self: Box<Self>, sink: Sink) -> Result<(), DiscoveryError>;
 }
 
@@ -50,6 +53,11 @@ impl Sink {
     pub fn closed(&self) -> bool {
         self.out.is_closed()
     }
+
+    /// Waits for that.
+    pub async fn closing(&self) {
+        self.out.closed().await;
+    }
 }
 
 /// The sources of one pool.
@@ -76,6 +84,7 @@ fn merge(readings: &[Reading]) -> Snapshot {
     let mut snapshot = Snapshot::default();
     let (mut taken, mut twice) = (HashSet::new(), Vec::new());
     for reading in readings {
+        snapshot.pending |= reading.pending;
         snapshot.problems.extend(reading.problems.iter().cloned());
         for endpoint in &reading.endpoints {
             if taken.insert(endpoint.name.clone()) {

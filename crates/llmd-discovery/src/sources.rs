@@ -1,9 +1,12 @@
 //! The sources that are built.
 
+mod dns;
 mod file;
 mod fixed;
+mod lookup;
 mod process;
 
+pub use dns::{DnsName, DnsSource};
 pub use file::FileSource;
 pub(crate) use file::parse as parse_file;
 pub use fixed::StaticSource;

@@ -154,7 +154,8 @@ fn metrics(router: &Router) -> String {
     for pool in &table.pools {
         let overview = pool.overview();
         let (budget, refused) = (overview.status.retry_budget, overview.status.retries_refused);
-        models.push((&*pool.name, PoolGauges { budget, refused }));
+        models
+            .push((&*pool.name, PoolGauges { budget, refused, troubles: overview.problems.len() }));
         for (endpoint, index) in &overview.members {
             let known = index.and_then(|index| overview.status.endpoint(index));
             let Some(known) = known else { continue };

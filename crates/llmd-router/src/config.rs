@@ -362,6 +362,31 @@ pub enum Source {
         /// The file; relative to `router.yaml`.
         path: PathBuf,
     },
+    /// The addresses of a name.
+    Dns(DnsName),
+}
+
+/// A name whose addresses are endpoints, such as a headless Service of Kubernetes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DnsName {
+    /// A host name; one that ends with a dot is whole.
+    pub name: String,
+    /// TCP port of all of them.
+    pub port: u16,
+    /// The variant that they belong to.
+    #[serde(default)]
+    pub variant: Option<String>,
+    /// The longest time between two looks.
+    #[serde(default = "five_seconds")]
+    pub interval_ms: u64,
+    /// The name server that is asked; without it those of the system.
+    #[serde(default)]
+    pub resolver: Option<SocketAddr>,
+}
+
+fn five_seconds() -> u64 {
+    5_000
 }
 
 /// An endpoint written in the configuration.

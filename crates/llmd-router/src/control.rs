@@ -157,6 +157,7 @@ fn assemble(file: &Path) -> Result<(Control, Sockets), StartError> {
     let mut followed = Followed::default();
     let text = config::first_text(file);
     let prepared = reload::prepare(file, &text, None, &Kept::default())?;
+    prepared.settle();
     let table = reload::build(prepared, None, &mut followed, &shared);
     let sockets = Sockets {
         data: listen("listen.data", table.config.listen.data)?,

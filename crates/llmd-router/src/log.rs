@@ -36,6 +36,9 @@ pub(crate) enum Format {
     Json,
 }
 
+/// Without another wish. What a name server sends that is no answer is told once, by us.
+const LEVELS: &str = "info,hickory=off";
+
 /// Starts logging; the level comes from `LLMD_LOG`, "info" without it. A second start in one
 /// process (the wheel's) changes nothing.
 pub(crate) fn start(format: Format) {
@@ -45,7 +48,7 @@ pub(crate) fn start(format: Format) {
     }
     // Without the thread every line is dropped; what follows will not get its threads either.
     let _ = std::thread::Builder::new().name("log".into()).spawn(move || write(&items));
-    let level = EnvFilter::try_from_env("LLMD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let level = EnvFilter::try_from_env("LLMD_LOG").unwrap_or_else(|_| EnvFilter::new(LEVELS));
     let lines = tracing_subscriber::fmt().with_writer(|| Waiting).with_env_filter(level);
     let _ = match format {
         Format::Text => lines.with_ansi(false).try_init(),

@@ -171,6 +171,8 @@ pub(crate) struct PoolGauges {
     pub(crate) budget: u64,
     /// Retries that it could not pay for.
     pub(crate) refused: u64,
+    /// Troubles that its sources have.
+    pub(crate) troubles: usize,
 }
 
 /// All metrics of a router.
@@ -217,6 +219,7 @@ struct EndpointFamilies {
     simulated: Family<EndpointLabel, Gauge>,
     ejections: Family<EjectionLabel, Counter>,
     budget: Family<ModelLabel, Gauge>,
+    troubles: Family<ModelLabel, Gauge>,
     refused: Family<ModelLabel, Counter>,
 }
 
@@ -351,6 +354,8 @@ impl Metrics {
         r.register("retries_refused", help, g.refused.clone());
         let help = "Readings of an endpoint's metrics that failed";
         r.register("scrape_failures", help, self.scrape_failures.clone());
+        let help = "What is wrong with where endpoints are learnt from; status says what";
+        r.register("discovery_problems", help, g.troubles.clone());
     }
 
     /// The handles of one model.
@@ -483,11 +488,14 @@ impl EndpointFamilies {
     fn set_pools(&self, pools: &[(&str, PoolGauges)]) {
         self.budget.clear();
         self.refused.clear();
+        self.troubles.clear();
         for (model, gauges) in pools {
             let label = ModelLabel { model: (*model).into() };
             let held = i64::try_from(gauges.budget).unwrap_or(i64::MAX);
             self.budget.get_or_create(&label).set(held);
             self.refused.get_or_create(&label).inner().store(gauges.refused, Relaxed);
+            let troubles = i64::try_from(gauges.troubles).unwrap_or(i64::MAX);
+            self.troubles.get_or_create(&label).set(troubles);
         }
     }
 }

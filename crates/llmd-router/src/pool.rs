@@ -329,7 +329,7 @@ fn variants(model: &Model, tls: &Tls, metrics: &Metrics) -> BTreeMap<String, Arc
 fn dials(model: &Model, tls: &Tls) -> BTreeMap<String, Dial> {
     let endpoints = model.sources.iter().filter_map(|source| match source {
         Source::Static { endpoints } => Some(endpoints),
-        Source::File { .. } | Source::Process { .. } => None,
+        Source::File { .. } | Source::Process { .. } | Source::Dns(_) => None,
     });
     let own = endpoints
         .flatten()

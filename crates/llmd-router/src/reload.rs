@@ -16,13 +16,20 @@ use crate::router::Table;
 use crate::tasks::Owned;
 use crate::tls::Tls;
 use crate::trace::Tracer;
-use llmd_discovery::{Discovery, FileSource, ProcessSource, Snapshot, State, StaticSource};
+use llmd_discovery::{
+    Discovery, DnsName, DnsSource, FileSource, ProcessSource, Snapshot, State, StaticSource,
+};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{mpsc, watch};
 
+/// For new sources to learn something before they are in force, where that is not at once: a first
+/// answer of a name server takes less.
+const FIRST: Duration = Duration::from_secs(2);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(5);
 /// How often `router.yaml` is read when no change was seen.
 const POLL: Duration = Duration::from_secs(1);
 
@@ -34,6 +41,17 @@ pub(crate) struct Prepared {
     tls: Arc<Tls>,
     /// New receivers, for models that are new or have other sources than before.
     snapshots: HashMap<String, watch::Receiver<Snapshot>>,
+}
+
+impl Prepared {
+    /// Waits until the sources have answered, so that no pool is without endpoints meanwhile, but
+    /// not for ever.
+    pub(crate) fn settle(&self) {
+        let end = Instant::now() + FIRST;
+        while self.snapshots.values().any(|one| one.borrow().pending) && Instant::now() < end {
+            std::thread::sleep(LOOK);
+        }
+    }
 }
 
 /// Discovery of the models in force: what it was started from, and the task that follows it.
@@ -174,9 +192,20 @@ fn sources(model: &Model) -> Vec<Box<dyn llmd_discovery::Source>> {
             }
             Source::File { path } => Box::new(FileSource::new(path)),
             Source::Process { path } => Box::new(ProcessSource::new(path, &model.name)),
+            Source::Dns(name) => Box::new(DnsSource::new(asked(name))),
         }
     });
     made.collect()
+}
+
+fn asked(name: &config::DnsName) -> DnsName {
+    DnsName {
+        name: name.name.clone(),
+        port: name.port,
+        variant: name.variant.clone(),
+        interval: Duration::from_millis(name.interval_ms),
+        resolver: name.resolver,
+    }
 }
 
 fn endpoint(written: &StaticEndpoint) -> llmd_discovery::Endpoint {
@@ -234,7 +263,6 @@ pub(crate) fn watch_file(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
 
     #[test]
     fn a_tracer_is_kept_until_its_settings_change() {

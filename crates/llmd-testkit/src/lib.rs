@@ -6,6 +6,7 @@
 //! - `engine`: the fake engine; `behaviour`: the table of what it can do
 //! - `client`: requests whose every byte is the test's own; `session`: many on one connection
 //! - `mixture`: all that can become of a request, for very many of them
+//! - `names`: a name server
 //! - `collector`: keeps the bodies that a trace exporter sends
 
 mod behaviour;
@@ -13,6 +14,7 @@ mod client;
 mod collector;
 mod engine;
 pub mod mixture;
+mod names;
 mod session;
 mod wire;
 
@@ -20,4 +22,5 @@ pub use behaviour::{Behaviour, Then};
 pub use client::{Client, Reply};
 pub use collector::Collector;
 pub use engine::{FakeEngine, Received};
+pub use names::{NameServer, Says};
 pub use session::Session;

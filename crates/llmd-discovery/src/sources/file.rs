@@ -95,7 +95,7 @@ impl Followed {
                 let problem = format!("{file}: {reason}; the endpoints stay as they were");
                 tracing::error!("{problem}");
                 let endpoints = self.reading.endpoints.clone();
-                sink.publish(Reading { endpoints, problems: vec![problem] });
+                sink.publish(Reading { endpoints, problems: vec![problem], pending: false });
                 self.problem = Some(reason);
             }
         }

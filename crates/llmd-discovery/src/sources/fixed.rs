@@ -17,7 +17,7 @@ impl StaticSource {
 
 impl Source for StaticSource {
     fn start(self: Box<Self>, sink: Sink) -> Result<(), DiscoveryError> {
-        sink.publish(Reading { endpoints: self.endpoints, problems: Vec::new() });
+        sink.publish(Reading { endpoints: self.endpoints, ..Reading::default() });
         Ok(())
     }
 }

@@ -34,7 +34,7 @@ impl Source for ProcessSource {
         let first = read_small(&path).and_then(|text| parse(&text, &model));
         let mut replicas = first
             .map_err(|reason| DiscoveryError::File { file: path.display().to_string(), reason })?;
-        sink.publish(Reading { endpoints: alive(&replicas), problems: Vec::new() });
+        sink.publish(Reading { endpoints: alive(&replicas), ..Reading::default() });
         follow(path.clone(), POLL, move || {
             let problems = match read_small(&path).and_then(|text| parse(&text, &model)) {
                 Ok(new) => {
@@ -43,7 +43,7 @@ impl Source for ProcessSource {
                 }
                 Err(reason) => vec![format!("{}: {reason}; kept as it was", path.display())],
             };
-            sink.publish(Reading { endpoints: alive(&replicas), problems });
+            sink.publish(Reading { endpoints: alive(&replicas), problems, pending: false });
             !sink.closed()
         })
     }

@@ -45,6 +45,7 @@ impl Config {
                         let tls = endpoints.iter_mut().filter_map(|one| one.tls.as_mut());
                         tls.for_each(|tls| tls.resolve(folder));
                     }
+                    Source::Dns(_) => {}
                 }
             }
         }

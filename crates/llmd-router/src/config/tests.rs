@@ -67,6 +67,8 @@ models:
   - {{kind: static, endpoints: [{{name: e, address: 127.0.0.1, port: 18000, variant: h}}]}}
   - {{kind: file, path: endpoints.yaml}}
   - {{kind: process, path: replicas.json}}
+  - {{kind: dns, name: chat-h.llm.svc, port: 8000}}
+  - {{kind: dns, name: a., port: 1, variant: h, intervalMs: 100, resolver: \"[::1]:53\"}}
 "
     );
     let mut config = Config::parse(&text).unwrap();
@@ -76,6 +78,8 @@ models:
     assert_eq!(config.admin_key_file, Some("/etc/router/key".into()));
     let path = PathBuf::from("/etc/router/endpoints.yaml");
     assert_eq!(config.models[0].sources[1], Source::File { path });
+    let Source::Dns(name) = &config.models[0].sources[3] else { panic!("no name") };
+    assert_eq!((name.interval_ms, name.resolver, &name.variant), (5_000, None, &None));
 }
 
 #[test]
@@ -249,9 +253,9 @@ fn what_cannot_be_read_is_told_in_the_words_of_the_file_and_its_place_once() {
              `round-robin`, `random`, `least-request`, `llm-d-default` at line 4 column 14",
         ),
         (
-            model("sources: [{kind: dns, path: x}]"),
-            "models[0].sources[0].kind: unknown value `dns`, expected one of `static`, `file`, \
-             `process` at line 4 column 20",
+            model("sources: [{kind: ray, path: x}]"),
+            "models[0].sources[0].kind: unknown value `ray`, expected one of `static`, `file`, \
+             `process`, `dns` at line 4 column 20",
         ),
         (model("aliases: chat"), "expected a list"),
         (model("usage: [exact]"), "invalid type: a list, expected one of the known values"),

@@ -23,7 +23,12 @@ fn filled() -> String {
         ejections: [0, 0, 0, 7],
         ..Default::default()
     };
-    metrics.page(3, 1, &[("chat", PoolGauges { budget: 4, refused: 5 })], &[(label, gauges)])
+    metrics.page(
+        3,
+        1,
+        &[("chat", PoolGauges { budget: 4, refused: 5, troubles: 6 })],
+        &[(label, gauges)],
+    )
 }
 
 #[test]
@@ -46,6 +51,7 @@ fn a_page_is_in_the_format_that_prometheus_tools_read() {
     let none = format!("llmd_router_ejections_total{{{endpoint},reason=\"unreachable\"}} 0\n");
     assert!(page.contains(&none), "the first of a kind is a change, too: {page}");
     assert!(page.contains("llmd_router_retry_budget{model=\"chat\"} 4\n"));
+    assert!(page.contains("llmd_router_discovery_problems{model=\"chat\"} 6\n"));
     assert!(page.contains("llmd_router_retries_refused_total{model=\"chat\"} 5\n"));
     assert!(!page.contains("# EOF"));
     assert!(!page.contains("reported_waiting{"), "a signal that was not given is not shown");

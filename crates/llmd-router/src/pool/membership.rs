@@ -67,8 +67,8 @@ impl Pool {
 
     fn apply(&self, state: &mut State, snapshot: Snapshot) {
         let named: HashSet<&str> = snapshot.endpoints.iter().map(|e| e.name.as_str()).collect();
-        let gone: Vec<String> =
-            state.members.keys().filter(|name| !named.contains(name.as_str())).cloned().collect();
+        let gone = |name: &&String| !snapshot.pending && !named.contains(name.as_str());
+        let gone: Vec<String> = state.members.keys().filter(gone).cloned().collect();
         for name in gone {
             if let Some(member) = state.members.remove(&name) {
                 tracing::info!(model = %self.name, endpoint = name, "endpoint left");

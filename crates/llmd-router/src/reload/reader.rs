@@ -72,6 +72,7 @@ impl Reader {
                 Told::Same
             } else {
                 let prepared = Box::new(prepare(&path, &text, Some(&old), &kept));
+                prepared.iter().for_each(Prepared::settle);
                 Told::Read { text, prepared }
             }));
         };

@@ -22,6 +22,7 @@ mod floods;
 mod health;
 mod lifecycle;
 mod load;
+mod names;
 mod patience;
 mod process;
 mod reloads;

@@ -2,15 +2,18 @@
 
 use super::{NAME_MAX, check_name};
 use crate::api::{self, APIS};
-use crate::config::{EndpointTls, Model, Multimodal, Source, StaticEndpoint, Variant};
+use crate::config::{DnsName, EndpointTls, Model, Multimodal, Source, StaticEndpoint, Variant};
 use crate::error::echo;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 /// Longest name of an endpoint, which holds those of its model and its variant; and of a host.
 const ENDPOINT_MAX: usize = 253;
 /// Longest name that engines may know a model by: it may be a path.
 const SERVED_MAX: usize = 4_096;
+/// Between two looks at a name: not so often that it is a burden, nor as good as never.
+const INTERVAL_MS: RangeInclusive<u64> = 100..=3_600_000;
 
 /// All that is wrong with it, each with its path.
 pub(super) fn check(model: &Model, place: &str, out: &mut Vec<String>) {
@@ -29,9 +32,17 @@ pub(super) fn check(model: &Model, place: &str, out: &mut Vec<String>) {
     let variants: Vec<&str> = model.variants.iter().map(|one| one.name.as_str()).collect();
     let mut endpoints = HashMap::new();
     for (index, source) in model.sources.iter().enumerate() {
-        let Source::Static { endpoints: list } = source else { continue };
+        let place = format!("{place}.sources[{index}]");
+        let list = match source {
+            Source::Static { endpoints } => endpoints,
+            Source::Dns(name) => {
+                check_dns(name, &variants, &place, out);
+                continue;
+            }
+            Source::File { .. } | Source::Process { .. } => continue,
+        };
         for (at, endpoint) in list.iter().enumerate() {
-            let place = format!("{place}.sources[{index}].endpoints[{at}]");
+            let place = format!("{place}.endpoints[{at}]");
             once(&endpoint.name, ENDPOINT_MAX, &place, &mut endpoints, out);
             check_endpoint(endpoint, &variants, &place, out);
         }
@@ -95,7 +106,33 @@ fn check_endpoint(
     if endpoint.port == 0 {
         out.push(format!("{place}.port: is 0; write the port where its engine listens"));
     }
-    let named = endpoint.variant.as_deref();
+    known_variant(endpoint.variant.as_deref(), variants, place, out);
+}
+
+fn check_dns(dns: &DnsName, variants: &[&str], place: &str, out: &mut Vec<String>) {
+    let name = echo(&dns.name);
+    if dns.name.parse::<IpAddr>().is_ok() {
+        out.push(format!(
+            "{place}.name: {name:?} is an address; write a name, or a source of `kind: static`"
+        ));
+    } else if !is_host(&dns.name) {
+        out.push(format!("{place}.name: {name:?} is no host name; write one, without a port"));
+    }
+    if dns.port == 0 {
+        out.push(format!("{place}.port: is 0; write the port where its engines listen"));
+    }
+    let (interval, first, last) = (dns.interval_ms, INTERVAL_MS.start(), INTERVAL_MS.end());
+    if !INTERVAL_MS.contains(&interval) {
+        out.push(format!("{place}.intervalMs: is {interval}, but must be {first} to {last}"));
+    }
+    if let Some(resolver) = dns.resolver.filter(|resolver| resolver.port() == 0) {
+        out.push(format!("{place}.resolver: {resolver} has no port; 53 is that of name servers"));
+    }
+    known_variant(dns.variant.as_deref(), variants, place, out);
+}
+
+/// One that is named must be there.
+fn known_variant(named: Option<&str>, variants: &[&str], place: &str, out: &mut Vec<String>) {
     if let Some(variant) = named.filter(|name| !variants.contains(name)) {
         let variant = echo(variant);
         out.push(match variants {

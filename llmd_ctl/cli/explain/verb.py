@@ -45,7 +45,7 @@ def explain(
     ] = None,
     output: Output = Format.text,
 ) -> int:
-    """Explain a key, flag, accelerator, engine, model, rule or error code."""
+    """Explain a key, flag, accelerator, engine, model, rule or code."""
     from dataclasses import replace
 
     from llmd_ctl.cli import output as door

@@ -21,11 +21,9 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any, ClassVar, Literal, Self
-
-import yaml
 
 Severity = Literal["error", "warning"]
 ALLOWED_SHOWN = 16
@@ -49,13 +47,14 @@ class CodeDoc:
     hint: str
 
 
-def _read_codes() -> dict[str, CodeDoc]:
+@cache
+def codes() -> Mapping[str, CodeDoc]:
+    """Return all codes. Read when the first error is told: most commands have none to tell."""
+    import yaml
+
     text = resources.files("llmd_ctl").joinpath("codes.yaml").read_text("utf-8")
     table: dict[str, dict[str, str]] = yaml.CSafeLoader(text).get_single_data()
     return {code: CodeDoc(**entry) for code, entry in table.items()}
-
-
-CODES: dict[str, CodeDoc] = _read_codes()
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong. A `hint` of None means the one in `CODES`."""
+    """One thing that is wrong. A `hint` of None means the one in `codes`."""
 
     code: str
     message: str
@@ -108,7 +107,7 @@ class Problem:
     @property
     def remedy(self) -> str:
         """The hint to show: the problem's own, else the code's."""
-        return self.hint if self.hint is not None else CODES[self.code].hint
+        return self.hint if self.hint is not None else codes()[self.code].hint
 
     def to_json(self) -> dict[str, Any]:
         """Return the published JSON form."""

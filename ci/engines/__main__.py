@@ -1,8 +1,9 @@
 """Makes the real engines that tests and guides run, under .cache/engines/.
 
 `python3 ci/engines [vllm] [model]` makes what is missing or out of date and prints where it lies;
-without names it makes all. `ci/test` and the fixtures of tests/conftest.py call it. The llama.cpp
+without names it makes both. `ci/test` and the fixtures of tests/conftest.py call it. The llama.cpp
 server needs nothing here: it is a wheel in the project's own environment (extra `llamacpp`).
+Other names, such as `sglang-0.5.23`, are parsers that only ci/generate asks.
 It never touches the project's environment and needs nothing but the standard library.
 """
 
@@ -117,19 +118,53 @@ def model() -> Path:
     return CACHE / "tiny-model"
 
 
+def parser_of(name: str) -> Path:
+    """The Python files of another engine or version, for its parser alone; returns their folder.
+
+    They stand before those of the vLLM environment, which lends them the rest: no engine runs.
+    """
+    vllm()
+    python = CACHE / "vllm" / "bin" / "python"
+    with made_once(name, f"{name}.txt") as folder:
+        if folder:
+            say(f"{name}: fetching what makes its parser (up to 0.4 GB, of which little is kept)")
+            install = (uv(), "pip", "install", "-q", "--python", python, "--no-deps")
+            run(*install, "--target", folder, "-r", HERE / f"{name}.txt")
+            if name.startswith("vllm-"):
+                as_cpu(folder, name.removeprefix("vllm-"))
+    return CACHE / name
+
+
+def as_cpu(folder: Path, version: str) -> None:
+    """Takes the compiled code out of a vLLM, and tells it that it is built for CPU.
+
+    It picks its platform by the version of a distribution named `vllm`, as vllm_shim.py says.
+    """
+    for library in folder.rglob("*.so"):
+        library.unlink()
+    for other in folder.glob("vllm-*.dist-info"):
+        shutil.rmtree(other)
+    info = folder / f"vllm-{version}+cpu.dist-info"
+    info.mkdir()
+    text = f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n"
+    (info / "METADATA").write_text(text)
+
+
 MAKERS = {"vllm": vllm, "model": model}
+PARSERS = ("vllm-0.23.0", "vllm-0.33.0", "sglang-0.5.23")
 
 
 def main() -> None:
-    """Makes the named parts, or all of them."""
+    """Makes the named parts, or the engines that tests run."""
     parser = argparse.ArgumentParser(prog="ci/engines", description="Makes the engines for tests.")
     parser.add_argument("part", nargs="*", help=f"{' or '.join(MAKERS)}; all if none is named")
     parts = parser.parse_args().part or list(MAKERS)
     for name in parts:
-        if name not in MAKERS:
+        if name not in {*MAKERS, *PARSERS}:
             parser.error(f"there is no part {name!r}; the parts are {' and '.join(MAKERS)}")
     for name in parts:
-        print(f"{name} {MAKERS[name]().relative_to(ROOT)}", flush=True)
+        made = MAKERS[name]() if name in MAKERS else parser_of(name)
+        print(f"{name} {made.relative_to(ROOT)}", flush=True)
 
 
 if __name__ == "__main__":

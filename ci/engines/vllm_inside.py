@@ -16,10 +16,8 @@ from vllm import config
 from vllm.engine.arg_utils import EngineArgs, get_type_hints
 
 # What the engine makes of flags whose type does not say it.
-MADE = {
-    "speculative_config": config.SpeculativeConfig,
-    "watermark_config": config.WatermarkConfig,
-}
+NAMED = {"speculative_config": "SpeculativeConfig", "watermark_config": "WatermarkConfig"}
+MADE = {field: getattr(config, name) for field, name in NAMED.items() if hasattr(config, name)}
 PLAIN = {int: "int", float: "float", bool: "bool", str: "str", dict: "map"}
 LISTS = (list, set, tuple, frozenset)
 LIMITS = (

@@ -26,9 +26,9 @@ from llmd_ctl.apply.machine import Machine
 from llmd_ctl.apply.patience import Patience
 from llmd_ctl.apply.program import missing_programs
 from llmd_ctl.apply.records import Desired, Observed
-from llmd_ctl.apply.state import StateFolder, Unreadable
+from llmd_ctl.apply.state import StateFolder, Unreadable, desired_plan
 from llmd_ctl.apply.supervisor import POLL_SECONDS, Supervisor
-from llmd_ctl.errors import ApplyFailed, DoesNotFit, Problem, SpecInvalid
+from llmd_ctl.errors import ApplyFailed, DoesNotFit, Problem
 from llmd_ctl.plan import Plan, PlannedModel
 from llmd_ctl.render import external_name, replica_specs
 from llmd_ctl.router.answer import Answer
@@ -192,16 +192,6 @@ def latest_desired(folder: StateFolder, listen: Listen) -> Desired | None:
         if past is not None:
             return replace(past, revision=folder.revisions()[-1])
     return None
-
-
-def desired_plan(desired: Desired | None) -> Plan | None:
-    """The plan that is desired; None when there is none, or none that this version can read."""
-    if desired is None or desired.plan is None:
-        return None
-    try:
-        return Plan.from_json(desired.plan)
-    except SpecInvalid:
-        return None
 
 
 def _desire(work: Applying) -> tuple[int, tuple[Change, ...]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llmd_ctl.apply.patience import HOW_TO_CHANGE, Patience
-from llmd_ctl.apply.program import REMEDY
+from llmd_ctl.apply.program import remedy
 from llmd_ctl.apply.records import ROUTER_MARK, Observed, ReplicaRecord, RouterRecord
 from llmd_ctl.apply.state import StateFolder, Unreadable
 from llmd_ctl.errors import ApplyFailed, Interrupted, Problem
@@ -136,12 +136,12 @@ def _problem(
 ) -> Problem:
     ran = part.trouble not in {"port", "command"}  # else its log is about an earlier time
     tail = _last_said(folder, name) if ran else []
-    remedy = REMEDY if part.trouble == "command" else f"The log is {folder.layout.log(name)}."
+    next_step = remedy() if part.trouble == "command" else f"The log is {folder.layout.log(name)}."
     return Problem(
         "LC4004" if part.trouble in {"port", "conflict"} else "LC4003",
         f"{name} does not start: {part.reason}",
         found=" | ".join(tail) or None,
-        hint=f"{state} {remedy}",
+        hint=f"{state} {next_step}",
     )
 
 

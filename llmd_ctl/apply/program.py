@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from llmd_ctl.apply.machine import ProcessPort
-from llmd_ctl.errors import CODES, Problem, Severity
+from llmd_ctl.errors import Problem, Severity, codes
 from llmd_ctl.plan import Plan
 from llmd_ctl.render import Layout, replica_specs
-
-REMEDY = CODES["LC4011"].hint
 
 
 def missing_programs(
@@ -35,8 +33,13 @@ def missing_programs(
         Problem(
             "LC4011",
             f"{', '.join(owners)}: `{program}` is not on this machine",
-            hint=REMEDY,
+            hint=remedy(),
             severity=severity,
         )
         for program, owners in wanted.items()
     ]
+
+
+def remedy() -> str:
+    """What to do about a program that is not here."""
+    return codes()["LC4011"].hint

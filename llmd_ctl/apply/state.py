@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 from llmd_ctl.apply.machine import FilePort
 from llmd_ctl.apply.records import Desired, Observed, ProcessId
+from llmd_ctl.errors import SpecInvalid
+from llmd_ctl.plan import Plan
 from llmd_ctl.render import Layout
 from llmd_ctl.spec.json_text import read_json
 
@@ -148,6 +150,16 @@ class StateFolder:
     def _write(self, name: str, document: Json) -> None:
         content = (json.dumps(document, indent=2) + "\n").encode()
         self.files.write_atomic(self.path / name, content)
+
+
+def desired_plan(desired: Desired | None) -> Plan | None:
+    """The plan that is desired; None when there is none, or none that this version can read."""
+    if desired is None or desired.plan is None:
+        return None
+    try:
+        return Plan.from_json(desired.plan)
+    except SpecInvalid:
+        return None
 
 
 def _ports_from_json(document: Json) -> dict[str, int]:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from llmd_ctl.apply.apply import desired_plan
 from llmd_ctl.apply.machine import Machine
 from llmd_ctl.apply.records import ROUTER_MARK, Desired, Observed, ReplicaRecord
-from llmd_ctl.apply.state import StateFolder, Unreadable
+from llmd_ctl.apply.state import StateFolder, Unreadable, desired_plan
 from llmd_ctl.apply.supervisor import Supervisor
 from llmd_ctl.errors import Problem
 from llmd_ctl.plan import Plan, PlannedModel, PlannedVariant

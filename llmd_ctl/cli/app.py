@@ -1,11 +1,12 @@
 """All verbs, by name: what `llmd-ctl --help` lists and nothing that is not built.
 
-Called by `boundary` for each run. Adding a verb is a line here and a file beside it. It holds no
-behaviour.
+Called by `boundary` for each run. Adding a verb is a line here and a file beside it. A run that
+names its verb gets that one alone: the others would only cost time. It holds no behaviour.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -23,23 +24,33 @@ EPILOG = (
 USAGE_EXIT = 64
 
 
-def command() -> Any:
-    """Build the command. It is built anew for each run: it costs a few milliseconds."""
+VERBS: dict[str, Callable[..., int]] = {
+    "validate": validate.validate,
+    "plan": plan.plan,
+    "render": render.render,
+    "diff": diff.diff,
+    "apply": apply.apply,
+    "status": status.status,
+    "delete": delete.delete,
+    "load": load.load,
+    "demo": demo.demo,
+}
+GROUPS = {"controller": controller.app, "router": router.app}
+
+
+def command(first: str = "") -> Any:
+    """Build the command anew for one run, whose first word it is given."""
+    named = first in VERBS or first in GROUPS
     app = typer.Typer(
         help=HELP, epilog=EPILOG, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     app.callback(invoke_without_command=True)(_root)
-    app.command("validate")(validate.validate)
-    app.command("plan")(plan.plan)
-    app.command("render")(render.render)
-    app.command("diff")(diff.diff)
-    app.command("apply")(apply.apply)
-    app.command("status")(status.status)
-    app.command("delete")(delete.delete)
-    app.add_typer(controller.app, name="controller")
-    app.add_typer(router.app, name="router")
-    app.command("load")(load.load)
-    app.command("demo")(demo.demo)
+    for name, verb in VERBS.items():
+        if not named or name == first:
+            app.command(name)(verb)
+    for name, group in GROUPS.items():
+        if not named or name == first:
+            app.add_typer(group, name=name)
     return typer.main.get_command(app)
 
 

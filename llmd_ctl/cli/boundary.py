@@ -42,8 +42,9 @@ def run(argv: list[str]) -> int:
     from llmd_ctl.cli.app import command
     from llmd_ctl.errors import LlmdError, UsageError
 
+    words = _spelled_out(argv)
     try:
-        code = command().main(_spelled_out(argv), prog_name=PROGRAM, standalone_mode=False)
+        code = command(*words[:1]).main(words, prog_name=PROGRAM, standalone_mode=False)
     except LlmdError as error:
         return _report(error, argv)
     except OSError as error:

@@ -38,7 +38,7 @@ def validate_document(sources: list[str], fleets: list[Json], problems: Iterable
 
 def sarif_document(problems: Iterable[Problem], version: str) -> Json:
     """The problems as SARIF 2.1.0, for code hosts and editors."""
-    from llmd_ctl.errors import CODES
+    from llmd_ctl.errors import codes
 
     listed = list(problems)
     rules = sorted({p.code for p in listed})
@@ -54,8 +54,8 @@ def sarif_document(problems: Iterable[Problem], version: str) -> Json:
                         "rules": [
                             {
                                 "id": code,
-                                "shortDescription": {"text": CODES[code].meaning},
-                                "help": {"text": CODES[code].hint},
+                                "shortDescription": {"text": codes()[code].meaning},
+                                "help": {"text": codes()[code].hint},
                             }
                             for code in rules
                         ],

@@ -215,8 +215,8 @@ def machine() -> Iterator[Machine]:
 
 def changes_of(plan: Plan) -> tuple[Change, ...]:
     """What applying a plan would change, by what is desired and what runs. Changes nothing."""
-    from llmd_ctl.apply.apply import desired_plan
     from llmd_ctl.apply.changes import compare
+    from llmd_ctl.apply.state import desired_plan
 
     folder = folder_of(plan.fleet)
     desired, observed = _readable(folder.desired), _readable(folder.observed)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, Literal, Self
 
 Confidence = Literal["high", "medium", "low"]
@@ -85,12 +85,12 @@ class ReplicaFacts:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form that plans, router.yaml and engine.json carry."""
-        return {_camel(name): value for name, value in asdict(self).items()}
+        return {key: getattr(self, name) for key, name in _names().items()}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote; an unknown or missing key is a ValueError."""
-        names = {_camel(name): name for name in cls.__dataclass_fields__}
+        names = _names()
         unknown = sorted(document.keys() - names.keys())
         if unknown:
             raise ValueError(f"replica facts: unknown key {unknown[0]!r}")
@@ -103,6 +103,12 @@ class ReplicaFacts:
     def json_text(self) -> str:
         """The JSON form as text, made once."""
         return json.dumps(self.to_json())
+
+
+@cache
+def _names() -> Mapping[str, str]:
+    """The fields' names by their keys in JSON. All are scalars: there is nothing to copy."""
+    return {_camel(name): name for name in ReplicaFacts.__dataclass_fields__}
 
 
 def _camel(name: str) -> str:

@@ -17,6 +17,7 @@ def completed(engine: Engine, start: str) -> tuple[str | None, bool]:
     if word in engine.spec.removed:
         return None, False
     begun = [(flag, False) for name, flag in engine.by_spelling.items() if name.startswith(word)]
+    begun += [(flag, True) for name, flag in engine.by_opposite.items() if name.startswith(word)]
     for flag, known in engine.spec.flags.items():
         if known.negatable and f"--no-{flag[2:]}".startswith(word):
             begun.append((flag, True))

@@ -11,11 +11,11 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from llmd_ctl import perf
-from llmd_ctl.errors import CODES, Problem
+from llmd_ctl.errors import Problem, codes
 from llmd_ctl.spec import fields
 
 if TYPE_CHECKING:
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 CODE = "LC3001"
 SIMULATED = "sim"
-NAME: TypeAdapter[str] = TypeAdapter(fields.Name)
-SERVED: TypeAdapter[str] = TypeAdapter(fields.ServedName)
-ENDPOINT: TypeAdapter[str] = TypeAdapter(fields.EndpointUrl)
-COLLECTOR: TypeAdapter[str] = TypeAdapter(fields.CollectorUrl)
+LATE = ConfigDict(defer_build=True)  # a plan that is made and not read needs none of them
+NAME: TypeAdapter[str] = TypeAdapter(fields.Name, config=LATE)
+SERVED: TypeAdapter[str] = TypeAdapter(fields.ServedName, config=LATE)
+ENDPOINT: TypeAdapter[str] = TypeAdapter(fields.EndpointUrl, config=LATE)
+COLLECTOR: TypeAdapter[str] = TypeAdapter(fields.CollectorUrl, config=LATE)
 # As in fleet files: more is a slip of the finger, and would be started.
 MOST_REPLICAS = 10_000
 
@@ -99,7 +100,7 @@ def _ranges(plan: Plan) -> Iterator[Problem]:
         ratio = str(plan.traces.sample_ratio)
         yield _problem(".traces.sampleRatio", "a ratio is from 0 to 1", ratio)
     for i, warning in enumerate(plan.warnings):
-        if warning.code not in CODES:
+        if warning.code not in codes():
             yield _problem(f".warnings[{i}].code", "no such code is known", warning.code)
     for at, variant in _variants(plan):
         if variant.replicas > MOST_REPLICAS:

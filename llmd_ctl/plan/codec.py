@@ -19,6 +19,7 @@ from llmd_ctl.errors import Problem, SpecInvalid
 
 T = TypeVar("T")
 LARGEST = 2**63 - 1
+SCALARS = frozenset({str, int, float, bool, type(None)})
 GUESS = "didYouMean"  # of a problem: it follows from the rest
 
 
@@ -28,6 +29,8 @@ class _WrongShapeError(Exception):
 
 def to_json(value: Any) -> Any:
     """Return `value` as JSON types. Keys of maps are the user's own and stay as they are."""
+    if type(value) in SCALARS:  # most of a plan
+        return value
     if isinstance(value, Problem):
         return value.to_json()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

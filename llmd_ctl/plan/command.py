@@ -41,6 +41,7 @@ def command_of(
         "{engine}": launch,
         "{model}": (served.model,),
         "{names}": served.names,
+        "{name}": served.names[:1],
         "{nameList}": (",".join(served.names),),
     }
     start = tuple(word for part in engine.spec.command for word in fills.get(part, (part,)))

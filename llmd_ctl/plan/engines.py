@@ -82,6 +82,9 @@ def _refuse(engine: Engine, accelerator: Accelerator, report: Report, path: Path
     engines = accelerator.spec.engines
     why = engines[engine.name].not_yet if engine.name in engines else None
     message = f"no profile says how {engine.name} runs on {accelerator.name}"
+    never = engine.spec.not_on.get(accelerator.spec.vendor)
+    if never and engine.name not in engines:
+        message = f"{engine.name} does not run on {accelerator.name}: {never}"
     allowed = tuple(sorted(name for name, on in engines.items() if not on.not_yet))
     hint = None if allowed else "Start it yourself and route to it (endpoint)."
     if why:

@@ -1,6 +1,7 @@
 """Does a replica fit: the memory of one device, term by term.
 
-    budget = memory x utilization
+    budget = memory x utilization, or where the engine's share is of something else (`budget_of`),
+             what its share comes to
     left   = budget - weights - reserve - activations - window KV of prompts under way
     free   = left, or what the engine was told to take at most
     tokens = free x maxModelLen / (maxModelLen x KV per token + window KV and state per request)
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from llmd_ctl.plan import memory
 from llmd_ctl.plan.kept import Keeping, kept
@@ -22,6 +24,7 @@ from llmd_ctl.plan.units import counted
 from llmd_ctl.profiles.shape import ModelShape
 
 GIB = 2**30
+Share = Literal["all", "static", "free"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Device:
     utilization: float
     reserve_bytes: int
     collective_reserve_bytes: int  # more reserve where devices work together
+    share_of: Share = "all"  # what the utilization is a share of
 
 
 @dataclass(frozen=True)
@@ -99,11 +103,11 @@ def fit_of(shape: ModelShape, parallel: Parallel, device: Device, load: Load) ->
     reserve = device.reserve_bytes
     if parallel.devices > 1:
         reserve += device.collective_reserve_bytes
-    numbers = Fit(
+    terms = Fit(
         verdict="too-big",
         memory_bytes=device.memory_bytes,
         utilization=device.utilization,
-        budget_bytes=int(device.memory_bytes * device.utilization),
+        budget_bytes=device.memory_bytes,
         weight_bytes=memory.weight_bytes(shape, parallel),
         reserve_bytes=reserve,
         activation_bytes=memory.activation_bytes(
@@ -121,7 +125,26 @@ def fit_of(shape: ModelShape, parallel: Parallel, device: Device, load: Load) ->
         concurrency=0.0,
         max_sequences=load.max_sequences,
     )
-    return _finished(numbers, load)
+    budget = budget_of(terms, device)
+    # A share of something else is told as the share of all that it comes to.
+    share = device.utilization if device.share_of == "all" else budget / device.memory_bytes
+    return _finished(replace(terms, budget_bytes=budget, utilization=share), load)
+
+
+def budget_of(terms: Fit, device: Device) -> int:
+    """Bytes that the engine takes, KV with all else: what its share leaves to KV, and the terms.
+
+    all: of the memory. static: of the memory, for weights and KV alone; what a step needs lies
+    beside them, and must fit there. free: of what weights and a step leave of the memory.
+    """
+    memory, share = device.memory_bytes, device.utilization
+    if device.share_of == "static":
+        beside = terms.reserve_bytes + terms.activation_bytes + terms.window_in_flight_bytes
+        return min(memory, int(memory * share) + beside)
+    if device.share_of == "free":
+        left = bytes_left(terms)
+        return memory - left + int(left * share) if left > 0 else memory
+    return int(memory * share)
 
 
 def _finished(numbers: Fit, load: Load) -> Fit:

@@ -151,11 +151,16 @@ class FlagReader:
         """Return the flag that a word names, and whether it turns it off."""
         spelt = self.engine.by_spelling
         base = name.split(".", 1)[0]
-        if "." in name and base in spelt and self.engine.spec.flags[spelt[base]].type == "json":
+        inside = self.engine.spec.dotted and "." in name and base in spelt
+        if inside and self.engine.spec.flags[spelt[base]].type == "json":
             return spelt[base], False
+        if name in spelt:
+            return spelt[name], False
         plain = "--" + name[2:].replace("_", "-") if name.startswith("--") else name
         if plain in spelt:
             return spelt[plain], False
+        if plain in self.engine.by_opposite:
+            return self.engine.by_opposite[plain], True
         positive = "--" + plain.removeprefix("--no-")
         if plain.startswith("--no-") and positive in spelt:
             flag = spelt[positive]
@@ -231,7 +236,7 @@ class FlagReader:
         flag = flag_name(name) if what == "argument" else name.replace("_", "-")
         gone = self.engine.spec.removed.get(flag)
         if gone is not None:
-            message = f"{self.title} has no {what} {name} any more"
+            message = f"{self.title} has no {what} {name}"
             self.report.add("LC2020", message, path, key=what == "argument", found=name, hint=gone)
             return
         allowed = self._near(name, known)

@@ -15,7 +15,7 @@ from llmd_ctl.profiles.shape import DTYPE_BYTES, ModelShape
 LOGIT_BYTES = 4  # logits are computed in fp32
 # What engines call a KV dtype, and what it is.
 KV_FORMATS = {
-    "float32": "fp32", "float16": "fp16", "bfloat16": "bf16",
+    "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "bf16": "bf16",
     "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "fp8_inc": "fp8",
     "fp8_ds_mla": "fp8_ds_mla", "nvfp4_ds_mla": "nvfp4_ds_mla",
 }  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Self
 
 from llmd_ctl.errors import Problem, SpecInvalid
@@ -250,8 +251,14 @@ class Plan:
     router: PlannedRouter | None = None  # None: of a plan that was written before it had one
 
     def to_json(self) -> dict[str, Any]:
-        """Return the published form; `json.dumps` of it is byte-stable."""
-        return {"schema": SCHEMA, **to_json(self)}
+        """Return the published form; `json.dumps` of it is byte-stable. Do not change its parts."""
+        return {"schema": SCHEMA, **self._parts}
+
+    @cached_property
+    def _parts(self) -> dict[str, Any]:
+        """What the published form is made of; a plan of fifty models is asked for it often."""
+        parts: dict[str, Any] = to_json(self)
+        return parts
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llmd_ctl.errors import CODES, DoesNotFit, Problem, Severity, SpecInvalid
+from llmd_ctl.errors import DoesNotFit, Problem, Severity, SpecInvalid, codes
 from llmd_ctl.spec.loader import LoadedFleet
 
 Path = tuple[str | int, ...]
@@ -35,7 +35,7 @@ class Report:
     ) -> None:
         """Record a problem once, however often it is met; with `key`, at the key."""
         place = self._loaded.place(path, key=key)
-        said = hint if hint is not None else CODES[code].hint  # so that JSON gives back the same
+        said = hint if hint is not None else codes()[code].hint  # so that JSON gives back the same
         problem = Problem(code, message, place, found, tuple(allowed), said, severity)
         if problem not in self._problems:
             self._problems.append(problem)

@@ -85,6 +85,12 @@ class Settings:
         known = self.engine.spec.flags.get(flag)
         self._take(Given(flag, value, written(flag, known, value), path), set_by)
 
+    def experts(self, ways: int | None, set_by: str, path: Path) -> None:
+        """Take how many ways experts are dealt out: engines have a switch for it, or the number."""
+        known = self.engine.spec.flags.get(self.engine.spec.roles.get("expert", ""))
+        counts = known is not None and known.type == "int"
+        self.field("expert", ways if counts or ways is None else ways > 1, set_by, path)
+
     def leave_out(self, what: str, engine: EngineRef) -> None:
         """Keep in mind what was written for another engine, so that it is said and not lost."""
         self.left_out.append(f"{what} is for {engine.name}: left out here")

@@ -21,6 +21,11 @@ from llmd_ctl.profiles.accelerator import Accelerator
 from llmd_ctl.profiles.flag_value import MOST
 from llmd_ctl.profiles.shape import ModelShape
 
+SHARES = {
+    "static": "the share of the memory for weights and KV alone",
+    "free": "the share for KV of what all else leaves of the memory",
+}
+
 
 @dataclass(frozen=True)
 class Sized:
@@ -62,7 +67,7 @@ class Sizing:
             split = Parallel(tensor, stages, self._ranks(), self._experts(tensor))
             fit = fit_of(self.shape, split, device, load)
             if fit.verdict == "fits":
-                reasons = self._reasons(split, load, device)
+                reasons = self._reasons(split, load, device, fit)
                 return Sized(split, load, fit, reasons, tuple(sorted(ruled_out, key=_tensor)))
             ruled_out.append(f"tensor {tensor}: {_shortfall(fit)}")
         if fit is not None:
@@ -217,10 +222,11 @@ class Sizing:
 
     def _expert_tensors(self, tensors: tuple[int, ...]) -> tuple[int, ...]:
         """Keep those that go with the expert parallelism that was said, here or by a flag."""
-        if self.settings.value("expert") is not True or not tensors:
+        if not self._by_experts() or not tensors:
             return tensors
-        said = self.expert if self.expert != 1 else None
-        ranks = self._ranks()
+        told, ranks = self.settings.value("expert"), self._ranks()
+        counted = told if type(told) is int else self.expert
+        said = counted if counted != 1 else None
         objections = {
             n: splits.expert_objection(self.shape, said or n * ranks, n * ranks) for n in tensors
         }
@@ -244,8 +250,12 @@ class Sizing:
         self.report.add("LC3011", message, where, found=found, allowed=legal, hint=hint)
 
     def _experts(self, tensor: int) -> int:
-        spread = self.shape.experts and self.settings.value("expert") is True
-        return tensor * self._ranks() if spread else 1
+        return tensor * self._ranks() if self.shape.experts and self._by_experts() else 1
+
+    def _by_experts(self) -> bool:
+        """Whether whole experts are dealt out: a switch, or how many ways."""
+        value = self.settings.value("expert")
+        return value is True or (type(value) is int and value > 1)
 
     # --- the device ---
 
@@ -262,7 +272,11 @@ class Sizing:
         if share is None:
             return None
         return Device(
-            int(total), share, int(on.reserve_bytes.known), int(on.collective_reserve_bytes.over(0))
+            int(total),
+            share,
+            int(on.reserve_bytes.known),
+            int(on.collective_reserve_bytes.over(0)),
+            "all" if spec.host is not None else self.chosen.engine.spec.share_of,
         )
 
     def _utilization(self) -> float | None:
@@ -305,8 +319,16 @@ class Sizing:
             ),
         ]
 
-    def _reasons(self, split: Parallel, load: Load, device: Device) -> tuple[str, ...]:
-        lines = list(self._split_reasons(split, load, device))
+    def _share(self, fit: Fit, device: Device) -> list[str]:
+        """Say what the engine's share is of, where that is not the memory for all it takes."""
+        if device.share_of not in SHARES:
+            return []
+        flag = self.chosen.engine.spec.roles.get("utilization", "its share")
+        of = SHARES[device.share_of]
+        return [f"{flag} {device.utilization:g} is {of}: {fit.utilization:.1%} of it in all"]
+
+    def _reasons(self, split: Parallel, load: Load, device: Device, fit: Fit) -> tuple[str, ...]:
+        lines = [*self._split_reasons(split, load, device), *self._share(fit, device)]
         if load.window_kv_whole:
             flag = self.chosen.engine.spec.roles["windowKvWhole"]
             lines.append(

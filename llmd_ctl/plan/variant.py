@@ -12,7 +12,7 @@ from dataclasses import replace
 from llmd_ctl import perf
 from llmd_ctl.plan import room
 from llmd_ctl.plan.apis import offered
-from llmd_ctl.plan.command import command_of, environment_of
+from llmd_ctl.plan.command import Served, command_of, environment_of
 from llmd_ctl.plan.elsewhere import (
     host_devices_of,
     is_here,
@@ -35,6 +35,7 @@ from llmd_ctl.plan.sizing import Sized, Sizing
 from llmd_ctl.plan.stock import accelerator_at
 from llmd_ctl.plan.units import counted, dollars, duration
 from llmd_ctl.profiles.accelerator import Accelerator
+from llmd_ctl.profiles.engine import Engine
 from llmd_ctl.spec import fleet as spec
 
 DEFAULTS: Path = ("spec", "defaults")
@@ -133,9 +134,7 @@ class VariantPlanner:
         settings.field("tensor", split.tensor, own, (*at, "tensor"))
         settings.field("pipeline", split.pipeline, own, (*at, "pipeline"))
         settings.field("data", split.data, own, (*at, "data"))
-        settings.field(
-            "expert", None if split.expert is None else split.expert > 1, own, (*at, "expert")
-        )
+        settings.experts(split.expert, own, (*at, "expert"))
         settings.arguments(variant.engine_args, "engineArgs", (*path, "engineArgs"))
         settings.extra(variant.extra_args, "extraArgs", (*path, "extraArgs"))
         return settings
@@ -231,7 +230,8 @@ class VariantPlanner:
             parallelism=split,
             devices_per_replica=devices,
             endpoint_url=None,
-            served_name=None,
+            # What has one name only is asked by it, whichever name the client used.
+            served_name=served.names[0] if _has_one_name(engine, served) else None,
             max_model_len=sized.load.max_model_len,
             settings=settings.all(),
             command=command,
@@ -362,3 +362,7 @@ class VariantPlanner:
         if measured is None:
             return None
         return measured[0], measured[1], ready.accelerator.spec.vendor
+
+
+def _has_one_name(engine: Engine, served: Served) -> bool:
+    return len(served.names) > 1 and "{name}" in engine.spec.command

@@ -22,8 +22,11 @@ from llmd_ctl.spec.source import SourceText
 BUILT_IN = "llmd-ctl"
 FOLDERS = "nvidia amd tpu gaudi intel cpu rebellions ascend aws engines models".split()
 FAMILY = "AcceleratorFamily"
-# Tables of an engine that lie beside its profile.
-BESIDE = (".flags", ".attention", ".inside", ".variables", ".removed")
+# Tables of an engine that lie beside its profile. Those of its own parser are whole; the others lie
+# over those of the version that the profile extends, and there null takes an entry away.
+WHOLE = (".flags", ".inside", ".variables")
+BESIDE = (*WHOLE, ".attention", ".removed")
+APART = ("families", "versions")  # no profiles: how families are made, which version is known best
 
 Key = tuple[str, str]  # kind, and the name; an engine's name is NAME@VERSION
 
@@ -44,17 +47,19 @@ def _root() -> Traversable:
 
 @cache
 def index() -> Mapping[Key, Traversable]:
-    """Return the built-in profiles' files by kind and name; only names are read."""
+    """Return the built-in profiles' files by kind and name; of an engine the best known version."""
     found: dict[Key, Traversable] = {}
+    best: Mapping[str, str] = _plain(_root() / "engines" / "versions.yaml")
     for folder in FOLDERS:
         for file in sorted((_root() / folder).iterdir(), key=lambda f: f.name):
             name = file.name.removesuffix(".yaml")
-            if name == file.name or name == "families" or name.endswith(BESIDE):
+            if name == file.name or name in APART or name.endswith(BESIDE):
                 continue
             if folder == "engines":
                 engine, _, version = name.rpartition("-")
                 found[("EngineProfile", f"{engine}@{version}")] = file
-                found[("EngineProfile", engine)] = file  # the newest: files are sorted
+                if best.get(engine, version) == version:
+                    found[("EngineProfile", engine)] = file
             elif folder == "models":
                 found[("ModelProfile", name.replace("--", "/"))] = file
             elif name.endswith(".family"):
@@ -76,11 +81,21 @@ def built_in(kind: str, name: str) -> Profile | None:
     under = below(kind, document["extends"]) if "extends" in document else None
     if under is not None:
         data, lineage = merge(under.data, data), (*lineage, *under.lineage)
-    for table in BESIDE if kind == "EngineProfile" else ():
-        beside = _root() / "engines" / f"{file.name.removesuffix('.yaml')}{table}.yaml"
-        if beside.is_file():
-            data = merge(data, {table[1:]: _plain(beside)[table[1:]]})
+    if kind == "EngineProfile":
+        data = _with_tables(data, document["spec"], file.name.removesuffix(".yaml"))
     return Profile(name, lineage, BUILT_IN, data)
+
+
+def _with_tables(data: Mapping[str, Any], own: Mapping[str, Any], stem: str) -> Mapping[str, Any]:
+    """Return an engine's data with the tables beside it; `own` is what its profile itself says."""
+    for table in BESIDE:
+        beside, key = _root() / "engines" / f"{stem}{table}.yaml", table[1:]
+        if not beside.is_file():
+            continue
+        under = own.get(key, {}) if table in WHOLE else data.get(key, {})
+        laid = merge(under, _plain(beside)[key])
+        data = {**data, key: {name: each for name, each in laid.items() if each is not None}}
+    return data
 
 
 def below(kind: str, name: str) -> Profile | None:

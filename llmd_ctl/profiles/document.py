@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic.alias_generators import to_camel
@@ -224,20 +224,24 @@ def missing(cls: Any, data: Mapping[str, Any], above: str = "") -> Iterable[str]
 
 
 def _made(hint: Any, value: Any, origin: str) -> Any:
-    if value is None:
-        return None
+    return None if value is None else _maker(hint)(value, origin)
+
+
+@cache
+def _maker(hint: Any) -> Callable[[Any, str], Any]:
+    """Return what makes values of a type; a profile has thousands of values of few types."""
     figure = dimension(hint)
     if figure is not None:
-        return _number_of(figure, value, origin)
+        return partial(_number_of, figure)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return build(hint, value, origin)
+        return partial(build, hint)
     if get_origin(hint) is Mapping:
         item = get_args(hint)[1]
-        return {key: _made(item, child, origin) for key, child in value.items()}
+        return lambda value, origin: {k: _made(item, child, origin) for k, child in value.items()}
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]
-        return tuple(_made(item, child, origin) for child in value)
-    return value
+        return lambda value, origin: tuple(_made(item, child, origin) for child in value)
+    return lambda value, _origin: value
 
 
 def _number_of(figure: Dimension, data: Mapping[str, Any], origin: str) -> Number:

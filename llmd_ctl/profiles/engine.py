@@ -36,6 +36,7 @@ class Flag:
     nargs: str | None = None
     aliases: tuple[str, ...] = ()
     negatable: bool = False  # whether --no-… exists
+    opposites: tuple[str, ...] = ()  # other names that turn it off
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,9 @@ class EngineSpec:
     stands_for: str | None = None  # simulated: the engine whose place on an accelerator it takes
     weights: Literal["huggingface", "gguf"] = "huggingface"
     completes: bool = False  # a flag's beginning stands for it while no other begins so
+    dotted: bool = False  # --a.b is a key inside the JSON of --a
+    not_on: Mapping[str, str] = field(default_factory=dict)  # vendor to why it does not run there
+    share_of: Literal["all", "static", "free"] = "all"  # what utilization is a share of: `plan.fit`
     context_times_sequences: bool = False  # the context role holds maxModelLen times maxSequences
 
 
@@ -114,6 +118,11 @@ class Engine:
         return spelt
 
     @cached_property
+    def by_opposite(self) -> dict[str, str]:
+        """The flags by the names that turn them off, `--no-…` apart."""
+        return {name: flag for flag, each in self.spec.flags.items() for name in each.opposites}
+
+    @cached_property
     def json_flags(self) -> frozenset[str]:
         """The flags whose values are JSON."""
         return frozenset(flag for flag, each in self.spec.flags.items() if each.type == "json")
@@ -125,8 +134,8 @@ class Engine:
 
 
 def argument_name(flag: str) -> str:
-    """Return the name of a flag in `engineArgs`: --max-num-seqs is maxNumSeqs."""
-    first, *rest = flag.lstrip("-").split("-")
+    """Return the name of a flag in `engineArgs`: --max-num-seqs, or --max_num_seqs: maxNumSeqs."""
+    first, *rest = flag.lstrip("-").replace("_", "-").split("-")
     return first + "".join(word.capitalize() for word in rest)
 
 

@@ -7,18 +7,21 @@ odd tag or a key that is not text is reported and reading goes on.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import yaml
 
 from llmd_ctl.spec.findings import Findings
 from llmd_ctl.spec.nodes import Document, Node, Value
 from llmd_ctl.spec.scalars import ambiguity, resolve
-from llmd_ctl.spec.syntax import report_syntax
 
 MOST_NODES = 200_000
 DEEPEST = 64
 MERGE = "<<"
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")  # without tab and line feed
 TEXT_TAGS = frozenset({"!", "tag:yaml.org,2002:str"})
 CONTAINER_TAGS = frozenset({None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
 
@@ -44,6 +47,8 @@ def compose(findings: Findings) -> list[Document]:
     try:
         composer.run()
     except yaml.YAMLError as error:
+        from llmd_ctl.spec.syntax import report_syntax  # not needed where there is no fault
+
         report_syntax(findings, error)
     except _Bounds:
         pass
@@ -60,25 +65,31 @@ class _Composer:
         self.documents: list[Document] = []
 
     def run(self) -> None:
+        steps: dict[type, Callable[[Any], None]] = {
+            yaml.ScalarEvent: self._take,
+            yaml.MappingStartEvent: self._open,
+            yaml.MappingEndEvent: self._close,
+            yaml.SequenceStartEvent: self._open,
+            yaml.SequenceEndEvent: self._close,
+            yaml.AliasEvent: self._alias,
+            yaml.DocumentStartEvent: self._start,
+            yaml.DocumentEndEvent: self._end,
+        }
         while self.parser.check_event():
             event = self.parser.get_event()
-            if isinstance(event, yaml.DocumentStartEvent):
-                self.anchors, self.root = {}, None
-            elif isinstance(event, yaml.DocumentEndEvent):
-                if self.root is not None and self.root.value is not None:
-                    self.documents.append(Document(self.root))
-            elif event is not None:
-                self._take(event)
+            step = steps.get(type(event))
+            if step is not None:
+                step(event)
 
-    def _take(self, event: yaml.Event) -> None:
-        if isinstance(event, yaml.ScalarEvent):
-            self._place(self._scalar(event), event.anchor)
-        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-            self._open(event)
-        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-            self._close(event)
-        elif isinstance(event, yaml.AliasEvent):
-            self._alias(event)
+    def _start(self, _event: yaml.DocumentStartEvent) -> None:
+        self.anchors, self.root = {}, None
+
+    def _end(self, _event: yaml.DocumentEndEvent) -> None:
+        if self.root is not None and self.root.value is not None:
+            self.documents.append(Document(self.root))
+
+    def _take(self, event: yaml.ScalarEvent) -> None:
+        self._place(self._scalar(event), event.anchor)
 
     def _open(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
         is_map = isinstance(event, yaml.MappingStartEvent)
@@ -102,8 +113,7 @@ class _Composer:
 
     def _alias(self, event: yaml.AliasEvent) -> None:
         name = event.anchor or ""
-        here = _node(event, None)
-        here.written = f"*{name}"
+        here = _node(event, None, f"*{name}")
         if name not in self.anchors:
             known = tuple(sorted(f"&{anchor}" for anchor in self.anchors))
             message = f'no anchor "&{name}" stands before this alias'
@@ -114,18 +124,24 @@ class _Composer:
         self._place(self.anchors.get(name) or here, None)
 
     def _scalar(self, event: yaml.ScalarEvent) -> Node:
-        plain = bool(event.implicit[0])
-        node = _node(event, resolve(event.value) if plain else event.value)
-        node.written = event.value
-        if not plain and not event.implicit[1] and event.tag not in TEXT_TAGS:
-            self._refuse_tag(node, event.tag)
-        instead = ambiguity(event.value) if plain else None
+        text = event.value
+        if not event.implicit[0]:
+            return self._text(event)
+        node = _node(event, resolve(text), text)
+        instead = ambiguity(text)
         if instead is not None:
-            message = f"YAML tools disagree on what {event.value} means"
-            self.findings.add("LC1018", message, node, found=event.value, hint=instead)
-        control = next((c for c in event.value if ord(c) < 32 and c not in "\t\n"), None)
-        if not plain and control is not None:
-            message, found = "the text holds a control character", f"U+{ord(control):04X}"
+            message = f"YAML tools disagree on what {text} means"
+            self.findings.add("LC1018", message, node, found=text, hint=instead)
+        return node
+
+    def _text(self, event: yaml.ScalarEvent) -> Node:
+        """A scalar that is quoted, or has a tag."""
+        node = _node(event, event.value, event.value)
+        if not event.implicit[1] and event.tag not in TEXT_TAGS:
+            self._refuse_tag(node, event.tag)
+        control = CONTROL.search(event.value)
+        if control is not None:
+            message, found = "the text holds a control character", f"U+{ord(control[0]):04X}"
             self.findings.add("LC1017", message, node, found=found)
         return node
 
@@ -180,7 +196,8 @@ class _Composer:
 
     def _grow(self, parent: Node, child: Node) -> None:
         parent.size += child.size
-        parent.height = max(parent.height, child.height + 1)
+        if child.height >= parent.height:
+            parent.height = child.height + 1
         if parent.size > MOST_NODES:
             self._too_much(child, f"the document grows past {MOST_NODES} values")
         if parent.height > DEEPEST:
@@ -195,9 +212,9 @@ class _Composer:
         self.findings.add("LC1014", "the tag is not known here", node, found=found)
 
 
-def _node(event: yaml.NodeEvent, value: Value) -> Node:
+def _node(event: yaml.NodeEvent, value: Value, written: str = "") -> Node:
     start, end = event.start_mark, event.end_mark
     if start is None or end is None:  # only events made by hand have no marks
-        return Node(1, 1, 1, value)
+        return Node(1, 1, 1, value, written)
     length = end.column - start.column if end.line == start.line else 1
-    return Node(start.line + 1, start.column + 1, max(1, length), value)
+    return Node(start.line + 1, start.column + 1, length or 1, value, written)

@@ -40,7 +40,7 @@ API_VERSION = "fleet.llmd-ctl.dev/v1alpha1"
 
 TargetKind = Literal["local", "kubernetes", "systemd", "compose"]
 Role = Literal["both", "prefill", "decode"]
-EngineName = Literal["vllm", "llamacpp", "sim"]
+EngineName = Literal["vllm", "sglang", "trtllm", "llamacpp", "sim"]
 Objective = Literal["latency", "cost", "balanced"]
 Usage = Literal["as-told", "exact"]
 # The rows of `crates/llmd-router/src/api.rs`; a test holds the two together.

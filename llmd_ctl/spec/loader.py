@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from llmd_ctl.errors import Place, Problem, SpecInvalid
-from llmd_ctl.spec import checks, translate
+from llmd_ctl.spec import checks
 from llmd_ctl.spec.compose import compose
 from llmd_ctl.spec.findings import Findings
 from llmd_ctl.spec.fleet import Fleet
@@ -165,11 +165,26 @@ def _check(findings: Findings, document: Document) -> Fleet | None:
     try:
         fleet = Fleet.model_validate(checks.fill(document), by_alias=True, by_name=False)
     except ValidationError as error:
-        translate.report(findings, document, error)
+        _refused(findings, document, error)
     for path, node in document.root.walk():
         if node.value is None and not findings.is_silent(path):
-            translate.report_nothing(findings, document, path)
+            _nothing(findings, document, path)
     return fleet
+
+
+# A fleet without a fault does not wait for the modules that know how faults are told.
+
+
+def _refused(findings: Findings, document: Document, error: ValidationError) -> None:
+    from llmd_ctl.spec.translate import report
+
+    report(findings, document, error)
+
+
+def _nothing(findings: Findings, document: Document, path: Steps) -> None:
+    from llmd_ctl.spec.translate import report_nothing
+
+    report_nothing(findings, document, path)
 
 
 def _look_for_profiles(findings: Findings, document: Document) -> None:

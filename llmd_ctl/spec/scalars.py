@@ -22,6 +22,7 @@ INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)")
 NOT_A_NUMBER = frozenset({".nan", ".NaN", ".NAN"})
 OLD_BOOLEAN = re.compile(r"yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF")
 OLD_NUMBER = re.compile(r"[-+]?(0[0-9_]+|0[ob][0-9_]+|[0-9]+_[0-9_]*|[1-9][0-9]*(:[0-5]?[0-9])+)")
+FIRST_OF_OLD = "yYnNoO+-0123456789"  # how those two begin: most words need no closer look
 
 MOST_DIGITS = 400
 """Longer numbers stay text: Python refuses to convert them, and no field takes one."""
@@ -48,6 +49,8 @@ def resolve(word: str) -> Scalar:
 
 def ambiguity(word: str) -> str | None:
     """Return what to write instead of a plain word that tools disagree on, else None."""
+    if word[:1] not in FIRST_OF_OLD:
+        return None
     if OLD_BOOLEAN.fullmatch(word):
         truth = "true" if word.lower() in {"yes", "on"} else "false"
         return f'Write {truth}, or "{word}" in quotes if it is text.'

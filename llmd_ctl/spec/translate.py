@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from llmd_ctl.errors import CODES, closest
+from llmd_ctl.errors import closest, codes
 from llmd_ctl.spec import kinds, meant, not_yet, shape, unknown
 from llmd_ctl.spec.findings import Findings
 from llmd_ctl.spec.nodes import Document, Node, Path
@@ -179,7 +179,7 @@ class _Report:
     def _wrong_kind(self, wanted: str) -> None:
         message = f"{self.name} must be {wanted}"
         if not self.path:
-            self._say("LC1023", message, CODES["LC1004"].hint)
+            self._say("LC1023", message, codes()["LC1004"].hint)
             return
         key, inside = self.path[-1], self._inside()
         lead = f"{key}:" if isinstance(key, str) else "-"

@@ -51,8 +51,7 @@ RULES: tuple[Rule, ...] = tuple(rule for table in TABLES for rule in table.RULES
 def check(line: Line) -> list[Finding]:
     """Return what is wrong with a line, rule by rule."""
     rules = _rules_of(line.engine.name, line.version, line.platform)
-    findings = (rule.judge(line) for rule in rules)
-    return [finding for finding in findings if finding is not None]
+    return [rule.finding(line) for rule in rules if rule.is_broken_by(line)]
 
 
 @cache

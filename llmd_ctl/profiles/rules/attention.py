@@ -314,6 +314,7 @@ RULES = (
         allowed_of=NAMED,
         at=NAMED,
         source="vLLM 0.32.0 models/deepseek_v4/nvidia/model.py:1023",
+        since="0.24.0",
         platforms=("cuda",),
     ),
 )

@@ -57,6 +57,7 @@ RULES = (
         at=("--block-size",),
         severity="warning",
         source="vLLM 0.32.0 platforms/cpu.py:276",
+        since="0.24.0",
         platforms=CPU,
     ),
     Rule(
@@ -153,6 +154,7 @@ RULES = (
         at=("--block-size",),
         severity="warning",
         source="vLLM 0.32.0 platforms/cpu.py:287",
+        since="0.24.0",
         platforms=CPU,
     ),
     Rule(

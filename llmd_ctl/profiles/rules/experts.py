@@ -68,6 +68,7 @@ RULES = (
         allowed=_legal_decode,
         at=(DECODE, PREFILL),
         source="vLLM 0.32.0 config/parallel.py:597",
+        since="0.24.0",
     ),
     Rule(
         "V141",
@@ -143,6 +144,7 @@ RULES = (
         remedy="Leave --all2all-backend out.",
         at=(ALL2ALL, "--moe-backend"),
         source="vLLM 0.32.0 config/kernel.py:206",
+        since="0.24.0",
     ),
     Rule(
         "V147",
@@ -160,6 +162,7 @@ RULES = (
         words=lambda line: {"parts": _batches(line)},
         at=("--dbo-decode-token-threshold", "--dbo-prefill-token-threshold"),
         source="vLLM 0.32.0 config/parallel.py:1161",
+        since="0.24.0",
     ),
     Rule(
         "V148",

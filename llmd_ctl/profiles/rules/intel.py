@@ -47,6 +47,7 @@ RULES = (
         remedy="Take a plain checkpoint and leave --kv-cache-dtype out, or unset the variable.",
         at=("--quantization", "--kv-cache-dtype", INVARIANT),
         source="vLLM 0.32.0 platforms/xpu.py:334",
+        since="0.24.0",
         platforms=XPU,
     ),
     Rule(
@@ -71,6 +72,7 @@ RULES = (
         at=(COMPILE,),
         severity="warning",
         source="vLLM 0.32.0 platforms/xpu.py:376",
+        since="0.24.0",
         platforms=XPU,
     ),
     Rule(
@@ -83,6 +85,7 @@ RULES = (
         at=("--attention-backend", "--attention-config"),
         severity="warning",
         source="vLLM 0.32.0 platforms/xpu.py:195",
+        since="0.24.0",
         platforms=XPU,
     ),
     Rule(
@@ -107,6 +110,7 @@ RULES = (
         at=("--shutdown-timeout",),
         severity="warning",
         source="vLLM 0.32.0 platforms/xpu.py:445",
+        since="0.24.0",
         platforms=XPU,
     ),
     Rule(
@@ -119,6 +123,7 @@ RULES = (
         allowed=lambda line: (line.devices,),
         at=PARALLEL,
         source="vLLM 0.32.0 v1/worker/xpu_worker.py:101",
+        since="0.24.0",
         platforms=XPU,
         sized=True,
     ),

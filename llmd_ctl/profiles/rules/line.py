@@ -70,7 +70,7 @@ class Line:
 
     def says(self, *flags: str) -> bool:
         """Whether one of these flags is set, to whatever."""
-        return any(flag in self.given for flag in flags)
+        return not self.given.keys().isdisjoint(flags)
 
     def on_by(self, flag: str) -> bool:
         """Whether a switch is on."""
@@ -199,6 +199,11 @@ class Line:
     def images_see_whole(self) -> bool:
         """Whether tokens of an image attend both ways; not where no images are taken in."""
         return self.model.traits.images_see_whole and not self.on_by("--language-model-only")
+
+    @property
+    def is_tabled(self) -> bool:
+        """Whether the engine's tables are of the very version that runs, and not of a near one."""
+        return self.engine.spec.version == self.version
 
     # --- where it runs ---
 

@@ -131,6 +131,7 @@ RULES = (
         remedy="Leave out cudagraph_mm_encoder.",
         at=("--compilation-config", "--language-model-only"),
         source="vLLM 0.32.0 config/vllm.py:1457",
+        since="0.24.0",
     ),
     Rule(
         "V89",
@@ -144,6 +145,7 @@ RULES = (
         remedy='Leave "device" out of --mm-processor-kwargs.',
         at=("--mm-processor-kwargs",),
         source="vLLM 0.32.0 config/multimodal.py:622",
+        since="0.24.0",
         platforms=("cuda", "rocm", "xpu"),
     ),
 )

@@ -59,6 +59,7 @@ RULES = (
         remedy="Take NixlPushConnector, or tensor parallelism alone.",
         at=(FLAG, "--pipeline-parallel-size"),
         source="vLLM 0.32.0 kv_connector/v1/nixl/base_worker.py:761",
+        since="0.24.0",
     ),
     Rule(
         "K21",
@@ -71,6 +72,7 @@ RULES = (
         remedy="Take tensor parallelism alone.",
         at=("--pipeline-parallel-size",),
         source="vLLM 0.32.0 kv_connector/v1/nixl/base_worker.py:769",
+        since="0.24.0",
     ),
     Rule(
         "K08",
@@ -97,6 +99,7 @@ RULES = (
         remedy="Leave --decode-context-parallel-size out, or set it to all devices.",
         at=("--decode-context-parallel-size", FLAG),
         source="vLLM 0.32.0 config/vllm.py:1474",
+        since="0.24.0",
     ),
     Rule(
         "K28",
@@ -107,6 +110,7 @@ RULES = (
         remedy="Leave --decode-context-parallel-size out.",
         at=("--decode-context-parallel-size", FLAG),
         source="vLLM 0.32.0 kv_connector/v1/nixl/connector.py:383",
+        since="0.24.0",
     ),
     Rule(
         "K29",
@@ -117,6 +121,7 @@ RULES = (
         remedy="Leave --prefill-context-parallel-size out on this side.",
         at=("--prefill-context-parallel-size", FLAG),
         source="vLLM 0.32.0 kv_connector/v1/nixl/connector.py:108",
+        since="0.24.0",
     ),
     Rule(
         "K30",

@@ -56,7 +56,8 @@ class Rule:
     severity: Severity = "error"
     engine: str = "vllm"
     platforms: tuple[Platform, ...] = ()  # none: all of the engine's
-    since: str = ""  # the first version of the engine that it speaks of
+    # The first version of the engine that it speaks of; 0.24.0: 0.23.0 was read and has none of it.
+    since: str = ""
     sized: bool = False  # a plan refuses it too, with what would fit (`plan.sizing`)
     before: str = ""  # the first version that it does not speak of any more
 
@@ -70,10 +71,12 @@ class Rule:
             and (not self.before or number < version_of(self.before))
         )
 
-    def judge(self, line: Line) -> Finding | None:
-        """Return what is wrong with a line; None: nothing is, or the rule does not speak of it."""
-        if not self.when(line) or self.require(line):
-            return None
+    def is_broken_by(self, line: Line) -> bool:
+        """Whether it speaks of a line, and something is wrong with that."""
+        return self.when(line) and not self.require(line)
+
+    def finding(self, line: Line) -> Finding:
+        """Return what is wrong with a line that breaks it."""
         words = _Words(line, self.words(line))
         places = [name.format_map(words) for name in self.at]
         at = next((name for name in places if line.says(name) or name in line.env), None)

@@ -227,6 +227,7 @@ RULES = (
         words=lambda line: {"what": ", ".join(_experts_cannot(line))},
         at=(ROUTED,),
         source="vLLM 0.32.0 config/vllm.py:1135: _verify_aux_output_compatibility",
+        since="0.24.0",
     ),
     Rule(
         "V132",

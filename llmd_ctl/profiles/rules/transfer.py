@@ -192,6 +192,7 @@ RULES = (
         remedy="Leave out --no-enable-prefix-caching.",
         at=("--enable-prefix-caching", "--mamba-cache-mode", FLAG),
         source="vLLM 0.32.0 kv_connector/v1/mooncake/store/connector.py:146",
+        since="0.24.0",
     ),
     Rule(
         "K33",

@@ -15,6 +15,8 @@ from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.multimodal import OF_IMAGES, takes_images
 from llmd_ctl.profiles.rules.rule import Rule
 
+ADDITIONAL = "--additional-config"
+
 
 def _amiss(line: Line) -> list[tuple[str, Amiss]]:
     table = line.engine.spec.inside
@@ -60,10 +62,24 @@ def _near(line: Line) -> tuple[str, ...]:
     return (near,) if near is not None else fault.of
 
 
+def _unread(line: Line) -> tuple[str, ...]:
+    """Keys of --additional-config that the accelerator's plugin is known not to read."""
+    said = line.given.get(ADDITIONAL)
+    known = line.on.additional.get(line.version, ())
+    return tuple(key for key in said if key not in known) if isinstance(said, Mapping) else ()
+
+
+def _near_read(line: Line) -> tuple[str, ...]:
+    known = line.on.additional[line.version]
+    near = closest(_unread(line)[0], known)
+    return (near,) if near is not None else known
+
+
 RULES = (
     Rule(
         "V55",
         "The keys inside a flag are the engine's",
+        when=lambda line: line.is_tabled,
         require=lambda line: not _keys(line),
         message="{flag} has no key {names}",
         remedy="Correct the key, or leave it out: the engine refuses what it does not know.",
@@ -71,11 +87,12 @@ RULES = (
         words=_unknown,
         at=("{flag}",),
         source="vLLM 0.32.0 config/utils.py:71: extra fields are forbidden",
-        since="0.32.0",
+        since="0.23.0",
     ),
     Rule(
         "V56",
         "Numbers and words inside a flag are such as the engine takes",
+        when=lambda line: line.is_tabled,
         require=lambda line: not _values(line),
         message="{told}, which the engine refuses",
         remedy="Write one of the values that are allowed there, or leave it out.",
@@ -83,6 +100,19 @@ RULES = (
         words=_wrong,
         at=("{flag}",),
         source="vLLM 0.32.0 config/*.py: types and limits of fields",
-        since="0.32.0",
+        since="0.23.0",
+    ),
+    Rule(
+        "V160",
+        "Keys of --additional-config are ones that the plugin reads",
+        when=lambda line: line.version in line.on.additional,
+        require=lambda line: not _unread(line),
+        message="{on.package} {version} reads no {names} of --additional-config",
+        remedy="Correct the key, or leave it out.",
+        allowed=_near_read,
+        words=lambda line: {"names": ", ".join(_unread(line))},
+        at=(ADDITIONAL,),
+        severity="warning",
+        source="tpu-inference 0.32.0, vllm-ascend 0.23.0.post1, vllm-rbln 0.12.0: what each gets",
     ),
 )

@@ -1,6 +1,7 @@
 """Whole plans, reviewed as text. A changed number shows up here as a changed line."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,13 +30,14 @@ MACHINE = Observed(
         )
     },
 )
-CASES = {"four-vendors": 1.0, "large-models": None, "cpu": None, "endpoints": None}
+CASES = {"four-vendors": 1.0, "large-models": None, "cpu": None, "endpoints": None, "engines": None}
+MACHINES = {"engines": replace(MACHINE, accelerators={"nvidia-h100": 8, "amd-mi300x": 8})}
 
 
 def planned(name: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
     monkeypatch.chdir(HERE)  # so that places do not name this machine's folders
     (loaded,) = load_fleets([f"{name}.fleet.yaml"])
-    return plan(loaded, Catalog.load(), MACHINE, CASES[name])
+    return plan(loaded, Catalog.load(), MACHINES.get(name, MACHINE), CASES[name])
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -6,10 +6,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from llmd_ctl.cli import output
+from llmd_ctl.cli.app import command as command_of
 from llmd_ctl.cli.boundary import run
 from llmd_ctl.errors import (
     ApplyFailed,
@@ -352,3 +354,18 @@ def test_a_traceback_that_cannot_be_kept_is_shown_above(tmp_path: Path) -> None:
     )  # fmt: skip
     assert "RuntimeError: odd" in done.stderr
     assert "  The traceback is above. Please report it" in done.stderr
+
+
+def test_a_run_that_names_its_verb_builds_no_other() -> None:
+    whole = command_of("")
+    assert list(command_of("--help").commands) == list(command_of("plam").commands)
+    for name in whole.commands:
+        alone = command_of(name)
+        assert list(alone.commands) == [name]
+        assert help_of(alone, name) == help_of(whole, name)
+
+
+def help_of(program: Any, verb: str) -> str:
+    context = program.make_context("llmd-ctl", [], resilient_parsing=True)
+    text: str = program.commands[verb].get_help(context)
+    return text

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from importlib import resources
 
 import pytest
 
 from llmd_ctl import errors
-from llmd_ctl.errors import CODES, CodeDoc, LlmdError, Place, Problem, SpecInvalid, render_problem
+from llmd_ctl.errors import (
+    CodeDoc,
+    LlmdError,
+    Place,
+    Problem,
+    SpecInvalid,
+    codes,
+    render_problem,
+)
 
 LINE = "    replica: 4  # as many as there are"
 PLACE = Place("fleet.yaml", 12, 5, "spec.models[0].variants[0].replica", LINE, 7)
 
 
-@pytest.mark.parametrize(("code", "doc"), CODES.items(), ids=CODES)
+@pytest.mark.parametrize(("code", "doc"), codes().items(), ids=codes())
 def test_every_code_renders_with_its_example_and_hint(code: str, doc: CodeDoc) -> None:
     assert doc.meaning.endswith(".")
     assert doc.example
@@ -30,7 +40,7 @@ def test_the_table_is_sorted_and_holds_no_code_twice() -> None:
     text = resources.files("llmd_ctl").joinpath("codes.yaml").read_text("utf-8")
     written = re.findall(r"^(LC\d{4}):", text, re.MULTILINE)
     assert written == sorted(set(written))
-    assert written == list(CODES)
+    assert written == list(codes())
     assert all(re.fullmatch(r"LC[1-6]0\d\d", code) for code in written)
 
 
@@ -51,7 +61,7 @@ def test_a_problem_is_rendered_whole() -> None:
         "  found: replica\n"
         "  allowed: name, replicas\n"
         "  did you mean: replicas\n"
-        f"  hint: {CODES['LC1020'].hint}"
+        f"  hint: {codes()['LC1020'].hint}"
     )
 
 
@@ -202,3 +212,11 @@ def test_an_error_carries_its_problems() -> None:
     assert error.problems == (Problem("LC1020", "unknown key", PLACE, "a", ("b",)),)
     assert str(error) == "LC1020: unknown key"
     assert error.exit_code == 65
+
+
+def test_codes_are_read_when_an_error_is_told() -> None:
+    program = "import sys, llmd_ctl.errors as e; print(e.codes.cache_info().currsize, *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    read, *modules = done.stdout.split()
+    assert read == "0"
+    assert "yaml" not in modules

@@ -60,10 +60,10 @@ def test_a_node_of_unknown_size_holds_one_device_unless_the_inventory_says_more(
     assert made.devices_per_replica == 2
 
 
-@pytest.mark.parametrize("engine", ["sglang", "tensorrt-llm"])
-def test_engines_that_only_profiles_know_are_refused_where_they_are_named(engine: str) -> None:
+@pytest.mark.parametrize("engine", ["tgi", "tensorrt-llm"])
+def test_engines_that_nobody_knows_are_refused_where_they_are_named(engine: str) -> None:
     text = fleet_text(f"- {{name: v, accelerator: nvidia-h100, engine: {{name: {engine}}}}}")
     (problem,) = problems_of(text, code=65)
     assert problem.found == engine
-    assert set(problem.allowed) == {"vllm", "llamacpp", "sim"}
+    assert set(problem.allowed) == {"vllm", "sglang", "trtllm", "llamacpp", "sim"}
     assert problem.place is not None

@@ -249,7 +249,7 @@ def test_one_unknown_price_makes_the_sum_unknown_and_is_named() -> None:
         ("{name: v, accelerator: nvidia-h10}", "LC2010", "nvidia-h100"),
         ("{name: v, accelerator: nvidia-h100, engine: {name: llamacpp}}", "LC2013", None),
         (
-            "{name: v, accelerator: nvidia-h100, engine: {name: vllm, version: 0.3.2}}",
+            "{name: v, accelerator: nvidia-h100, engine: {name: vllm, version: 0.32.1}}",
             "LC2011",
             "0.32.0",
         ),

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmd_ctl.errors import CODES, Problem, render_problem
+from llmd_ctl.errors import Problem, codes, render_problem
 from llmd_ctl.spec.loader import load_text
 from llmd_ctl.spec.source import SourceText
 from tests.unit.spec.conftest import VALID
@@ -49,7 +49,7 @@ def problems_of(text: str) -> tuple[int, list[Problem]]:
         assert 1 <= place.line <= len(lines)
         assert place.text == lines[place.line - 1]
         assert 1 <= place.column <= len(place.text) + 1
-        assert problem.code in CODES
+        assert problem.code in codes()
         shown = render_problem(problem)
         assert problem.code in shown
         assert all(line.isprintable() for line in shown.splitlines())

@@ -10,6 +10,7 @@ import pytest
 
 from llmd_ctl.errors import Problem, SpecInvalid
 from llmd_ctl.spec import load_fleets
+from llmd_ctl.spec.source import UNPRINTABLE
 
 
 @pytest.fixture
@@ -184,3 +185,11 @@ def test_a_listed_profile_file_that_may_not_be_read_is_told_at_its_item(
     (problem,) = _complaints(tmp_path / "fleet.yaml")
     assert "permission denied" in problem.message
     assert problem.place is not None
+
+
+def test_text_is_what_yaml_calls_printable_and_next_to_no_more() -> None:
+    text = [range(0x20, 0x7F), range(0xA0, 0x2028), range(0x202A, 0xD800), range(0xE000, 0xFEFF)]
+    text += [range(0xFF00, 0xFFFE), range(0x10000, 0x110000)]
+    allowed = {chr(code) for part in text for code in part} | {*"\t\n\r"}
+    every = {chr(code) for code in range(0x110000)}
+    assert {one for one in every if not UNPRINTABLE.search(one)} == allowed

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# Words of a command of a replica over several hosts, each alone: the address of the first host, and
-# which of them it is.
+# Words of a command of a replica over several hosts, each alone: the address of the first host, to
+# which a port may be added, and which of them it is.
 LEADER, RANK = "{leader}", "{rank}"
 
 

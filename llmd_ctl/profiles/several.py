@@ -16,8 +16,9 @@ from llmd_ctl.profiles.number import Cited
 class Several(Cited):
     """Words of the first host, and of the others.
 
-    `{command}` is the whole command of one host, `{hosts}` how many there are; `{leader}`, the
-    address of the first, and `{rank}`, which one it is, stay open for whoever starts it.
+    `{command}` is the whole command of one host, `{hosts}` how many there are. Open for whoever
+    starts it stay `{leader}`, the address of the first, alone or with a port, and `{rank}`, which
+    one it is.
     """
 
     lead: tuple[str, ...]

@@ -53,7 +53,10 @@ CONFIG_FILE = "engine.json"
 DEFAULT_DRAIN_MS = 30_000  # as the router's limits.drainMs
 SLACK_SECONDS = 600  # for images to be pulled, beside the start itself
 # What the controller of LeaderWorkerSets puts into each container; Kubernetes fills them in.
-FROM_GROUP = {LEADER: "$(LWS_LEADER_ADDRESS)", RANK: "$(LWS_WORKER_INDEX)"}
+FILLED = {
+    HOST: ANY_ADDRESS, PORT: str(ENGINE_PORT),
+    LEADER: "$(LWS_LEADER_ADDRESS)", RANK: "$(LWS_WORKER_INDEX)",
+}  # fmt: skip
 EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 DOMAIN_CLAIM = "domain"
 CHANNELS = frozenset({"compute-domain-default-channel.nvidia.com"})  # claims that a domain makes
@@ -167,8 +170,15 @@ class _Maker:
     def _words(self, command: tuple[str, ...]) -> tuple[str, ...]:
         if self.document is not None:
             return (*SIMULATED, f"{CONFIG_MOUNT}/{CONFIG_FILE}")
-        filled = {HOST: ANY_ADDRESS, PORT: str(ENGINE_PORT), **FROM_GROUP}
-        return tuple(filled.get(word) or escaped(word) for word in command)
+        return tuple(_filled(word) for word in command)
+
+
+def _filled(word: str) -> str:
+    """A word of a command, with what the cluster gives; the leader's address may have a port."""
+    name, colon, port = word.partition(":")
+    if word in FILLED or (name == LEADER and port.isdecimal()):
+        return FILLED[name] + colon + port
+    return escaped(word)
 
 
 def startup_seconds(variant: PlannedVariant) -> int:

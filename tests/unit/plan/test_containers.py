@@ -9,6 +9,7 @@ import pytest
 
 from llmd_ctl.plan import PlannedVariant
 from llmd_ctl.plan.place import Accelerators, Container, Nodes, Place
+from llmd_ctl.profiles import Catalog
 from tests.unit.plan.fleets import plan_text, problems_of, tiny
 from tests.unit.plan.test_elsewhere import GKE, RACK, on
 
@@ -39,6 +40,21 @@ def test_hosts_are_joined_in_the_engines_own_way() -> None:
     assert place.follow == (
         *same, "--nnodes", "2", "--node-rank", "{rank}", "--master-addr", "{leader}", "--headless",
     )  # fmt: skip
+
+
+def test_every_engine_that_spans_hosts_says_which_is_which() -> None:
+    catalog = Catalog()
+    for name, version in (("vllm", "0.23.0"), ("vllm", "0.33.0"), ("sglang", "0.5.23")):
+        several = catalog.engine(name, version).spec.several
+        assert several is not None
+        assert "{command}" in several.lead[0]
+        assert "{command}" in several.follow[0]
+        assert "{rank}" in several.follow
+        assert "{rank}" not in several.lead
+        assert "{hosts}" in several.lead
+        assert "{hosts}" in several.follow
+        flags = catalog.engine(name, version).spec.flags
+        assert {word for word in several.follow if word.startswith("--")} <= set(flags)
 
 
 @pytest.mark.parametrize(

@@ -237,3 +237,10 @@ def test_other_facts_are_other_pods() -> None:
 
     assert annotations(1.0) == annotations(1.0)
     assert annotations(1.0) != annotations(2.0)
+
+
+def test_a_word_is_filled_whole_or_not_at_all() -> None:
+    words = ("{leader}:20000", "{leader}:x", "a{leader}", '{"a": "{rank}"}', "{host}:1")
+    group = only(cluster(engine(place=FULL, command=words)), "LeaderWorkerSet")
+    pod = group["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["spec"]
+    assert pod["containers"][0]["command"] == ["$(LWS_LEADER_ADDRESS):20000", *words[1:]]

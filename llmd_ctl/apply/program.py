@@ -25,8 +25,16 @@ def missing_programs(
 ) -> list[Problem]:
     """A problem for each program that is not here. `running`: replicas that need no start."""
     wanted: dict[str, dict[str, None]] = {}
+    elsewhere = {
+        (model.name, variant.name)
+        for model in plan.models
+        for variant in model.variants
+        if variant.place is not None and not variant.simulated
+    }
     for spec in replica_specs(plan, layout, python):
         program = spec.argv(0)[0]
+        if (spec.model, spec.variant) in elsewhere:
+            continue
         if spec.name not in running and not processes.can_start(program, spec.env):
             wanted.setdefault(program, {})[f"{spec.model}/{spec.variant}"] = None
     return [

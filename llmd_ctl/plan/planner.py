@@ -35,6 +35,7 @@ from llmd_ctl.spec import fleet as spec
 from llmd_ctl.spec.loader import LoadedFleet
 
 GRPC_PORT = ":4317"
+OURS = "llmd-ctl"
 CLUSTER_ROUTERS = 2  # so that one may go while the other serves
 
 
@@ -70,6 +71,7 @@ def plan(
     check_dealing(targets, models, placed, report)
     report.raise_errors()
     stock.check_listed(placed)
+    router = _router(fleet.spec, report)
     return Plan(
         fleet=fleet.metadata.name,
         spec_hash=loaded.spec_hash,
@@ -82,7 +84,7 @@ def plan(
         resilience=taken_over(fleet.spec.router.resilience),
         router_tls=_router_tls(loaded),
         targets=targets,
-        router=_router(fleet.spec),
+        router=router,
     )
 
 
@@ -175,13 +177,17 @@ def _targets(fleet: spec.FleetSpec) -> tuple[PlannedTarget, ...]:
     )
 
 
-def _router(fleet: spec.FleetSpec) -> PlannedRouter:
+def _router(fleet: spec.FleetSpec, report: Report) -> PlannedRouter:
     target = router_target(fleet)
     said = fleet.router
     replicas = said.replicas or (CLUSTER_ROUTERS if target.kind == CLUSTER else 1)
     if target.kind == LOCAL:
         return PlannedRouter(said.kind, target.name, replicas)
     place, env = router_place(fleet, target)
+    if place.image is not None and said.image is None and said.kind == OURS:
+        message = f"the image {place.image.reference} has no known digest: its tag is rendered"
+        hint = "Name it by digest: router: {image: NAME@sha256:…}."
+        report.warn("LC3053", message, ("spec", "router"), hint=hint)
     return PlannedRouter(said.kind, target.name, replicas, env, place)
 
 

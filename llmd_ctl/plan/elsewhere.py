@@ -113,6 +113,8 @@ def place_of(scene: Scene, model: spec.Model, ready: Ready, split: Parallel) -> 
     if known is not None:
         container = in_cluster(container, known)
         _check_groups(scene, container, accelerator, path)
+    elif container.host_ipc and target.kind in IN_CONTAINERS:
+        _check_shared(scene, levels, accelerator, path)
     image = None
     if target.kind in IN_CONTAINERS:
         image = image_of(
@@ -169,6 +171,16 @@ def _simulated(levels: Levels, target: spec.Target, devices: int) -> Place:
         nodes=levels.nodes(Nodes()),
         devices=devices,
     )
+
+
+def _check_shared(scene: Scene, levels: Levels, accelerator: Accelerator, path: Path) -> None:
+    """Where the host's IPC is a container's, its /dev/shm is."""
+    if any(each.resources.shm is not None for each in levels.levels):
+        message = (
+            f"resources.shm does nothing for {accelerator.name} in containers of a machine: it "
+            "shares the machine's /dev/shm"
+        )
+        scene.report.warn("LC3051", message, (*path, "accelerator"))
 
 
 def _check_groups(scene: Scene, given: Container, accelerator: Accelerator, path: Path) -> None:

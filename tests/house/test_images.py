@@ -5,6 +5,7 @@ Nothing is built here. The files are read by a parser of our own and by the shel
 
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,13 @@ import yaml
 from ci import images
 from ci.images import Recipe
 from llmd_ctl.errors import SpecInvalid
+from llmd_ctl.plan.placement import OWN_USER
 from llmd_ctl.profiles import Catalog
 
 NAMES = ("amd", "gaudi", "nvidia", "tpu")
+ROUTER = "router"  # ours, and no engine: it is built from this tree
 KNOWN = {"ARG", "FROM", "RUN", "ENV", "USER", "ENTRYPOINT"}
+ROOT = images.ROOT
 CATALOG = Catalog.load()
 ACCELERATORS = CATALOG.names("AcceleratorProfile")
 
@@ -69,7 +73,7 @@ def rows() -> list[dict[str, Any]]:
 
 def test_every_folder_is_an_image_that_is_whole() -> None:
     folders = {path.name for path in images.FOLDER.iterdir() if path.is_dir()}
-    assert folders == set(NAMES)
+    assert folders == {*NAMES, ROUTER}
     for folder in NAMES:
         files = {path.name for path in (images.FOLDER / folder).iterdir()}
         assert files == {"Containerfile", "README.md", "image.yaml", "lock.yaml"}
@@ -161,6 +165,25 @@ def test_a_promise_is_as_strict_as_a_profile(
     with pytest.raises(SpecInvalid) as raised:
         images.recipe("tpu")
     assert {problem.code for problem in raised.value.problems} == {"LC2002", "LC2003"}
+
+
+def test_the_routers_image_holds_our_programs_and_runs_as_who_is_rendered() -> None:
+    told = dict(rest.split("=", 1) for rest in all_of(ROUTER, "ARG"))
+    assert set(told.values()) == set(images.lock(ROUTER))
+    assert all_of(ROUTER, "FROM") == ["${BUILD} AS build", "${BASE}"]
+    manifests = [tomllib.loads(path.read_text()) for path in ROOT.glob("crates/*/Cargo.toml")]
+    packages = {manifest["package"]["name"] for manifest in manifests}
+    *sources, last = all_of(ROUTER, "COPY")
+    programs = re.findall(r"release/([\w-]+)", last)
+    assert programs == re.findall(r"--package ([\w-]+)", " ".join(commands(ROUTER)))
+    assert set(programs) <= packages
+    assert all((ROOT / "crates" / name / "src" / "main.rs").exists() for name in programs)
+    assert all((ROOT / word).exists() for source in sources for word in source.split()[:-1])
+    toolchain = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
+    assert told["BUILD"].startswith(f"rust:{toolchain['rust-version']}-")
+    user, _, _ = all_of(ROUTER, "USER")[-1].partition(":")
+    assert user == OWN_USER
+    assert instructions(ROUTER)[-1] == ("ENTRYPOINT", "[]")
 
 
 # --- profiles ---

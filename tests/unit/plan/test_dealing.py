@@ -104,3 +104,21 @@ def test_what_a_scheduler_would_set_aside_is_no_bound_on_a_machine() -> None:
     place = plan_text(text, simulate=None).models[0].variants[0].place
     assert place is not None
     assert (place.container.cpu, place.container.memory_bytes) == (None, None)
+
+
+def test_shared_memory_of_a_container_with_the_machines_is_told_to_be_that() -> None:
+    box = "{name: here, kind: compose}"
+    variant = "- {accelerator: amd-mi300x, resources: {shm: 1Gi}}"
+    told = plan_text(fleet_text(variant).replace(f"[{LOCAL}]", f"[{box}]"), simulate=None)
+    assert [p.code for p in told.warnings if "/dev/shm" in p.message] == ["LC3051"]
+
+
+def test_the_routers_own_image_is_told_to_be_a_tag() -> None:
+    box = "{name: here, kind: compose}"
+    text = fleet_text("- {accelerator: nvidia-h100}").replace(f"[{LOCAL}]", f"[{box}]")
+    told = [p.message for p in plan_text(text, simulate=None).warnings if p.code == "LC3053"]
+    assert any("llmd-ctl/router" in message for message in told)
+    digest = "sha256:" + "0" * 64
+    named = text.replace("spec:\n", f"spec:\n  router: {{image: 'x/router@{digest}'}}\n", 1)
+    told = [p.message for p in plan_text(named, simulate=None).warnings if p.code == "LC3053"]
+    assert not any("router" in message for message in told)

@@ -107,9 +107,10 @@ def test_a_render_that_was_broken_off_can_be_run_again(place: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "{", "[]", "{}", '{"fleet": "x", "target": "y", "format": "z", "files": ["../../x"]}',
-        '{"fleet": "x", "target": "y", "format": "z", "files": ["/x"]}',
-        '{"fleet": "x", "target": "y", "format": "z", "files": "x"}',
+        "{", "[]", "{}",
+        '{"fleet": "small", "target": "here", "format": "script", "files": ["../../x"]}',
+        '{"fleet": "small", "target": "here", "format": "script", "files": ["/x"]}',
+        '{"fleet": "small", "target": "here", "format": "script", "files": "x"}',
         '{"fleet": "other", "target": "here", "format": "script", "files": []}',
     ],
 )  # fmt: skip

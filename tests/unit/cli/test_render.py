@@ -157,3 +157,14 @@ def test_a_target_and_a_format_that_are_none_are_refused(
     assert run([*RENDER]) == 64
     assert "the fleet has several targets" in capsys.readouterr().err
     assert not (place / "out").exists()
+
+
+@pytest.mark.parametrize("folder", ["/proc/nosuch", "fleet.yaml", "fleet.yaml/out"])
+def test_a_folder_that_cannot_be_written_is_told(
+    place: Path, folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*RENDER[:-1], folder]) == 64
+    told = capsys.readouterr()
+    assert "error[LC6003]: cannot write" in told.err
+    assert told.out == ""
+    assert (place / "fleet.yaml").read_text() == FLEET

@@ -72,7 +72,17 @@ class OutputFolder:
         return State(files, changed, removed, listed == sorted(new))
 
     def write(self, state: State) -> None:
-        """Bring the folder to that state. What does not differ is not touched."""
+        """Bring the folder to that state. What does not differ is not touched.
+
+        Raises `UsageError` where the system does not let it.
+        """
+        try:
+            self._write(state)
+        except OSError as error:
+            message = f"cannot write {error.filename or self.path}: {error.strerror}"
+            raise UsageError.of("LC6003", message) from error
+
+    def _write(self, state: State) -> None:
         now = [file.path for file in state.files]
         self._files.make_folder(self.path)
         self._write_list({*now, *state.removed})

@@ -52,11 +52,11 @@ def render(
     tell([problem for problem in planned.warnings if problem.code != ONLY_APPLY])
     folder = OutputFolder(output_dir, Owner(planned.fleet, name, form))
     state = folder.compare(render_target(planned, name, form))
-    if output is Format.text:
-        _tell(folder, state, check=check)
     if not check:
         folder.write(state)
-    if output is not Format.text:
+    if output is Format.text:
+        _tell(folder, state, check=check)
+    else:
         _document(folder, state, check=check, form=output)
     return 1 if check and state.differs else 0
 

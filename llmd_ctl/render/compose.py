@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import yaml
-
 from llmd_ctl.plan import CONFIG, HOST, PORT, PYTHON, Plan
 from llmd_ctl.plan.dealing import Seat
 from llmd_ctl.plan.place import Container, HostDevices, Place, PlannedTarget, Secret
@@ -29,6 +27,7 @@ from llmd_ctl.render.certificates import moved
 from llmd_ctl.render.file import RenderedFile, header
 from llmd_ctl.render.process import DEFAULT_STARTUP_SECONDS
 from llmd_ctl.render.router import Listen
+from llmd_ctl.render.yaml_text import yaml_text
 
 ETC, CACHE = "/etc/llmd-ctl", "/var/cache/llmd"
 CERTIFICATES = f"{ETC}/certificates"
@@ -145,11 +144,8 @@ def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
     kept = any(isinstance(each, Named) for service in services.values() for each in service.volumes)
     if kept:
         document["volumes"] = {VOLUME: {}}
-    body = yaml.dump(
-        document, Dumper=yaml.CSafeDumper, sort_keys=False, width=100, allow_unicode=True
-    )
     top = header(plan, target.name) + HOW + _huge_pages(found)
-    files.append(RenderedFile("compose.yaml", top + body))
+    files.append(RenderedFile("compose.yaml", top + yaml_text(document)))
     return tuple(sorted(files, key=lambda file: file.path))
 
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
-
 from llmd_ctl.plan import Plan, PlannedModel, PlannedVariant
 from llmd_ctl.plan.codec import to_json
 from llmd_ctl.render.layout import Layout
 from llmd_ctl.render.process import LOOPBACK
+from llmd_ctl.render.yaml_text import yaml_text
 from llmd_ctl.router.config import (
     DnsSource,
     EndpointTls,
@@ -104,14 +103,7 @@ def config_text(
         traces=_traces(plan),
         **resilience,
     )
-    body = yaml.dump(
-        config.to_document(),
-        Dumper=yaml.CSafeDumper,
-        sort_keys=False,
-        width=100,
-        allow_unicode=True,
-    )
-    return HEADER + body
+    return HEADER + yaml_text(config.to_document())
 
 
 def render_replicas(entries: Sequence[Mapping[str, Any]]) -> bytes:

@@ -107,9 +107,10 @@ def test_a_render_that_was_broken_off_can_be_run_again(place: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "{", "[]", "{}", '{"fleet": "x", "target": "y", "format": "z", "files": ["../../x"]}',
-        '{"fleet": "x", "target": "y", "format": "z", "files": ["/x"]}',
-        '{"fleet": "x", "target": "y", "format": "z", "files": "x"}',
+        "{", "[]", "{}",
+        '{"fleet": "small", "target": "here", "format": "script", "files": ["../../x"]}',
+        '{"fleet": "small", "target": "here", "format": "script", "files": ["/x"]}',
+        '{"fleet": "small", "target": "here", "format": "script", "files": "x"}',
         '{"fleet": "other", "target": "here", "format": "script", "files": []}',
     ],
 )  # fmt: skip
@@ -156,3 +157,14 @@ def test_a_target_and_a_format_that_are_none_are_refused(
     assert run([*RENDER]) == 64
     assert "the fleet has several targets" in capsys.readouterr().err
     assert not (place / "out").exists()
+
+
+@pytest.mark.parametrize("folder", ["/proc/nosuch", "fleet.yaml", "fleet.yaml/out"])
+def test_a_folder_that_cannot_be_written_is_told(
+    place: Path, folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*RENDER[:-1], folder]) == 64
+    told = capsys.readouterr()
+    assert "error[LC6003]: cannot write" in told.err
+    assert told.out == ""
+    assert (place / "fleet.yaml").read_text() == FLEET

@@ -78,6 +78,12 @@ def test_the_router_configuration_as_a_whole() -> None:
     assert render_router(whole, PLACE, LAYOUT) == GOLDEN
 
 
+def test_a_name_that_looks_like_a_number_is_written_as_text() -> None:
+    named = model("chat", variant("a"), aliases=("1e3", "0o7", "12", "1.5e-3", "x1e3"))
+    text = render_router(plan(named), PLACE, LAYOUT)
+    assert "  - '1e3'\n  - '0o7'\n  - '12'\n  - '1.5e-3'\n  - x1e3\n" in text
+
+
 def test_of_resilience_only_what_the_fleet_says_is_written() -> None:
     quiet = render_router(plan(model("chat", variant("a"))), PLACE, LAYOUT)
     assert not {"limits", "retry", "resilience"} & set(yaml.safe_load(quiet))

@@ -13,6 +13,7 @@ import typer
 
 from llmd_ctl.cli import apply, controller, delete, diff, plan, render, router, status, validate
 from llmd_ctl.cli.demo import verb as demo
+from llmd_ctl.cli.explain import verb as explain
 from llmd_ctl.cli.load import verb as load
 
 HELP = "One fleet.yaml, every accelerator: check it, plan it, apply it, route to it."
@@ -32,9 +33,11 @@ VERBS: dict[str, Callable[..., int]] = {
     "apply": apply.apply,
     "status": status.status,
     "delete": delete.delete,
+    "explain": explain.explain,
     "load": load.load,
     "demo": demo.demo,
 }
+SETTINGS = {"explain": explain.SETTINGS}
 GROUPS = {"controller": controller.app, "router": router.app}
 
 
@@ -47,7 +50,7 @@ def command(first: str = "") -> Any:
     app.callback(invoke_without_command=True)(_root)
     for name, verb in VERBS.items():
         if not named or name == first:
-            app.command(name)(verb)
+            app.command(name, context_settings=SETTINGS.get(name))(verb)
     for name, group in GROUPS.items():
         if not named or name == first:
             app.add_typer(group, name=name)

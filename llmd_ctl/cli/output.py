@@ -117,8 +117,11 @@ def show(items: Iterable[RenderableType], stream: TextIO | None = None) -> None:
     out = stream or sys.stdout
     console = make_console(out)
     with _writing(out):
-        for item in items:
-            console.print(item)
+        try:
+            for item in items:
+                console.print(item)
+        except SystemExit:  # what rich makes of a reader that went away
+            raise BrokenPipeError from None
         out.flush()
 
 

@@ -35,13 +35,13 @@ class FieldShape:
 
     @property
     def range(self) -> str:
-        """The least and the most that a number may be."""
+        """The least and the most that a number may be; empty for what is no number."""
         marks = list(_marks(self.info.annotation, self.info.metadata))
         least, most = (
-            next(str(getattr(mark, bound)) for mark in marks if hasattr(mark, bound))
+            next((str(getattr(mark, bound)) for mark in marks if hasattr(mark, bound)), "")
             for bound in ("ge", "le")
         )
-        return f"{least} to {most}"
+        return f"{least} to {most}" if least and most else ""
 
 
 def pattern(path: Iterable[str | int]) -> str:

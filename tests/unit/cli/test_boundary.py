@@ -31,6 +31,7 @@ VERBS = (
     "render",
     "diff",
     "apply",
+    "explain",
     "status",
     "delete",
     "controller",

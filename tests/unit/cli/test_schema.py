@@ -9,7 +9,7 @@ from tests.e2e.cli.published import FOLDER, schemas
 from tests.unit.cli import plan_schema
 
 DOCUMENTS = (
-    "apply", "delete", "demo", "diff", "fleets", "load", "plan", "problems", "render",
+    "apply", "delete", "demo", "diff", "explain", "fleets", "load", "plan", "problems", "render",
     "status", "validate",
 )  # fmt: skip
 

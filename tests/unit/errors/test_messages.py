@@ -349,6 +349,7 @@ COMMANDS: list[Row] = [
         "run.sh",
         None,
     ),
+    ("LC6012", command("explain", "accelerator", "mi300"), "mi300", None),
     ("LC6009", failing(PermissionError(13, "Permission denied", "/x/y")), None, None),
 ]
 

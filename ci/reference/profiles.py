@@ -1,0 +1,121 @@
+"""accelerators.md, engines.md and models.md: the pages of `explain`, one below the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ci.reference.markdown import anchor, heading, items, page, paragraph, plain, table
+from llmd_ctl.cli.explain.accelerator import accelerator_page
+from llmd_ctl.cli.explain.engine import engine_page
+from llmd_ctl.cli.explain.model import model_page
+from llmd_ctl.cli.explain.page import Fact, Page, words
+from llmd_ctl.cli.explain.view import cited
+from llmd_ctl.profiles import Accelerator, Catalog, Number, read_shape
+from llmd_ctl.profiles.engine import argument_name
+
+UNKNOWN = "-"
+GIB, GB, TERA = 1 << 30, 1e9, 1e12
+KEPT = "kept for each token and request, on one device"
+
+
+def accelerators() -> str:
+    """A table of the figures that are compared most, and each accelerator with its sources."""
+    catalog = Catalog()
+    all_ = [catalog.accelerator(name) for name in catalog.names("AcceleratorProfile")]
+    head = ["accelerator", "GB", "GB/s", "bf16 TFLOP/s", "$/h", "engines that are built"]
+    return page(
+        "Accelerators",
+        paragraph(
+            "What is known of one device, where it is from, and how far to trust it: *high* is "
+            "measured or the maker's word, *medium* is of a like device or second hand, *low* is "
+            "derived. A dash is not known. A profile of your own (`spec.profiles`) may say all of "
+            "it anew."
+        ),
+        table(head, (_accelerator_row(one) for one in all_)),
+        *(part for one in all_ for part in _told(accelerator_page(one))),
+    )
+
+
+def _accelerator_row(one: Accelerator) -> list[str]:
+    spec = one.spec
+    built = [name for name, on in spec.engines.items() if not on.not_yet]
+    bf16 = spec.flops.get("bf16", Number(None))
+    return [
+        f"[{one.name}](#{anchor(one.name)})",
+        _in(spec.memory_bytes, GB),
+        _in(spec.memory_bandwidth, GB),
+        _in(bf16, TERA),
+        _in(spec.price_per_device_hour, 1),
+        ", ".join(built) or UNKNOWN,
+    ]
+
+
+def _in(number: Number, unit: float) -> str:
+    return UNKNOWN if number.value is None else f"{number.value / unit:.4g}"
+
+
+def engines() -> str:
+    """Each engine, and all flags that are known of it."""
+    catalog = Catalog()
+    names = [name for name in catalog.names("EngineProfile") if "@" in name]
+    parts: list[str] = []
+    for name in names:
+        engine = catalog.engine(*name.split("@"))
+        parts += _told(engine_page(engine, catalog))
+        flags = (
+            f"`{flag}` (`{argument_name(flag)}`): {known.type}"
+            f"{', one of ' + plain(words(known.choices)) if known.choices else ''}"
+            for flag, known in engine.spec.flags.items()
+        )
+        parts += [heading(f"Flags of {name}", 3), items(flags)]
+    lead = paragraph(
+        "`llmd-ctl explain flag NAME --engine ENGINE --accelerator ACCELERATOR` tells more of a "
+        "flag: what profiles set and why, what is legal there, and which rules speak of it."
+    )
+    return page("Engines", lead, *parts)
+
+
+def models() -> str:
+    """A table of sizes, and each model with its layers."""
+    catalog = Catalog()
+    pages = []
+    for name in catalog.names("ModelProfile"):
+        spec = catalog.model(name).spec
+        size = spec.weight_bytes.value if spec.weight_bytes is not None else None
+        shape = read_shape(spec.config, catalog.families, weight_bytes=size)
+        pages.append(model_page(name, shape, spec))
+    head = ["model", "parameters", "GiB", "longest context", "KV bytes a token"]
+    return page(
+        "Models",
+        paragraph(
+            "Bytes are on one device, before anything is split, in the types that the model itself "
+            "asks for. A local folder with a `config.json` of these families is planned as well."
+        ),
+        table(head, (_model_row(each) for each in pages)),
+        *(part for each in pages for part in _told(each)),
+    )
+
+
+def _model_row(each: Page) -> list[str]:
+    facts = {fact.name: fact for section in each.sections for fact in section.facts}
+    first = next(fact for fact in facts.values() if fact.name.startswith("a token of context"))
+    return [
+        each.name,
+        facts["parameters"].text.replace(" billion", " B"),
+        f"{facts['all'].value / GIB:.1f}",
+        f"{facts['longest context'].value:,}",
+        f"{first.value:,}",
+    ]
+
+
+def _told(each: Page) -> Iterator[str]:
+    yield heading(each.name)
+    yield paragraph(plain(each.title))
+    for section in each.sections:
+        yield f"*{section.title}*"
+        yield items(_fact(fact) for fact in section.facts)
+
+
+def _fact(fact: Fact) -> str:
+    more = "; ".join(part for part in (fact.note, cited(fact)) if part)
+    return f"`{fact.name}`: {plain(fact.text)}{f' ({plain(more)})' if more else ''}"

@@ -192,6 +192,8 @@ def _spelt(engine: Engine, word: str) -> str:
             return engine.by_spelling[each]
         if each in engine.spec.removed or each in engine.spec.reserved:
             return each
+    if word in engine.by_opposite:
+        return engine.by_opposite[word]
     bare = word.replace("--no-", "--", 1)
     return engine.by_spelling.get(bare, word)
 

@@ -5,8 +5,10 @@ Called by `ask` and `ci/reference.py`. Each single flag is `flag`'s. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import get_type_hints
+
+from pydantic.alias_generators import to_camel
 
 from llmd_ctl.cli.explain.leaves import leaves
 from llmd_ctl.cli.explain.page import Fact, Page, said, section, words
@@ -14,10 +16,12 @@ from llmd_ctl.profiles import Catalog, Engine
 from llmd_ctl.profiles.engine import EngineOverhead, EngineSpec
 from llmd_ctl.profiles.rules import RULES
 
-PLAIN = ("description", "launch", "command", "apis", "weights", "stands_for", "completes")
+APART = ("version", "description", "overhead")
 TABLES = {
     "env": "set in its environment",
     "local_model_env": "set for a model of this machine",
+    "caches": "folders of the cache, by variable",
+    "not_on": "where it does not run",
     "auto_dtype": "what dtype auto makes",
     "reserved": "flags that are llmd-ctl's",
     "not_yet": "flags for what is not built yet",
@@ -52,8 +56,10 @@ def _engine(engine: Engine) -> Iterator[Fact]:
     spec = engine.spec
     yield said("version", spec.version)
     hints = get_type_hints(EngineSpec, include_extras=True)
-    for key in PLAIN[1:]:
-        yield from leaves(getattr(spec, key), hints[key], key.replace("_", " "))
+    for key, hint in hints.items():
+        value = getattr(spec, key)
+        if key not in APART and not isinstance(value, Mapping):
+            yield from leaves(value, hint, to_camel(key))
     yield said("flags that are known", len(spec.flags))
     yield said("variables that are known", len(spec.variables))
     yield (

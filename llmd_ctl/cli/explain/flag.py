@@ -85,6 +85,8 @@ def _flag(asked: Flagged) -> Iterator[Fact]:
             yield said("also written", known.aliases)
         if known.negatable:
             yield said("turned off by", f"--no-{flag.removeprefix('--')}")
+        if known.opposites:
+            yield said("turned off by", known.opposites)
     if not asked.inside:
         default = spec.defaults.get(flag)
         unread = "the engine's own, which no plan reads"
@@ -161,7 +163,7 @@ def _legal(asked: Flagged) -> Iterator[Fact]:
     if spec.roles.get(KV_ROLE) == asked.flag:
         known = spec.flags.get(asked.flag)
         yield said("values", on.kv_dtypes or (known.choices if known is not None else ()))
-    if asked.flag in NAMED and spec.attention:
+    if asked.flag in NAMED:
         yield from _backends(asked, on)
 
 
@@ -184,7 +186,8 @@ def _backends(asked: Flagged, on: EngineOn) -> Iterator[Fact]:
             others.append(name)
         else:
             yield from leaves(kernel, Kernel, name)
-    yield said(f"not for {architecture}", others)
+    if others:
+        yield said(f"not for {architecture}", others)
 
 
 def _rules(asked: Flagged) -> Iterator[Fact]:

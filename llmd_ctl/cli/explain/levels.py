@@ -15,8 +15,7 @@ from llmd_ctl.cli.explain.case import Case, Level
 from llmd_ctl.cli.explain.page import Effective, plain, words
 from llmd_ctl.cli.plan_view import size
 from llmd_ctl.plan.command import HUGGING_FACE, Served, environment_of
-from llmd_ctl.plan.placement import image_of
-from llmd_ctl.plan.report import Path, Report
+from llmd_ctl.plan.report import Path
 from llmd_ctl.plan.units import counted
 
 DEFAULT = "default"
@@ -198,14 +197,9 @@ def _of_engine(case: Case, key: str, value: Any, by: Level | None, otherwise: st
 
 def _image(case: Case) -> Effective:
     """Its image, as a target that runs containers would get it."""
-    chosen, accelerator = case.chosen, case.accelerator
+    chosen, place = case.chosen, case.planned.place
     assert chosen is not None
-    assert accelerator is not None
-    found = image_of(
-        case.loaded.fleet.spec, case.model, case.variant, chosen, accelerator,
-        Report(case.loaded), case.path,
-    )  # fmt: skip
-    value = None if found is None else found.pinned
+    value = place.image.pinned if place is not None and place.image is not None else None
     named = [
         level
         for level in case.levels
@@ -214,7 +208,8 @@ def _image(case: Case) -> Effective:
     ]
     otherwise = f"profile {case.variant.accelerator}" if value is not None else DEFAULT
     made = _of_engine(case, "image", value, named[-1] if named else None, otherwise)
-    return made if value is not None else replace(made, text="no image is known")
+    none = "no image is known" if place is not None else NOT_HERE
+    return made if value is not None else replace(made, text=none)
 
 
 INHERITED: Mapping[str, Callable[[Case, str], Iterator[Effective]]] = {

@@ -45,6 +45,8 @@ def test_every_name_that_a_kind_lists_has_a_page_that_keeps_the_schema(kind: str
         assert found.title, name
         assert found.sections, name
         check(document(found), "llmd-ctl/explain/v1")
+        for words in found.see:
+            assert page(*words.partition(" --")[0].split()), words
 
 
 def test_the_overview_names_every_kind_by_an_example_that_works() -> None:
@@ -160,6 +162,13 @@ def test_legal_attention_backends_are_those_of_the_table() -> None:
     assert set(told["not for gfx950"].value) == set(engine.spec.attention) - here
     assert told["TRITON_ATTN"].source
     assert told["the engine's order, dense"].text.startswith("order ROCM_ATTN")
+
+
+def test_an_engine_without_a_table_of_backends_has_its_order_told() -> None:
+    found = page("flag", "--attention-backend", accelerator="nvidia-l4", engine="sglang")
+    assert list(facts(found, "legal on nvidia-l4")) == [
+        "the engine's order, dense", "the engine's order, sinks",
+    ]  # fmt: skip
 
 
 def test_legal_kv_dtypes_are_the_accelerators() -> None:

@@ -122,8 +122,25 @@ def test_a_variable_over_the_profiles_says_so(mixed: Question) -> None:
     assert told["chat/mi300x"].set_by == "variant mi300x"
 
 
+def test_a_place_is_the_one_of_real_engines(tmp_path: Path) -> None:
+    asked, _ = question(tmp_path, MIXED)
+    plan = question(tmp_path, MIXED, simulate=None)[1]
+    images = {row.of: row.value for row in rows(asked, "spec.models[].variants[].engine.image")}
+    labels = {(row.of, row.name): row.value for row in rows(asked, "spec.defaults.nodeSelector")}
+    taints = {row.of: row.value for row in rows(asked, "spec.defaults.tolerations")}
+    for variant in plan.models[0].variants[:2]:
+        of, place = f"chat/{variant.name}", variant.place
+        assert place is not None
+        assert place.image is not None
+        assert images[of] == place.image.pinned
+        assert [taint["key"] for taint in taints[of]] == [t.key for t in place.nodes.tolerations]
+        (label,) = place.nodes.labels
+        assert labels[of, f"nodeSelector.{label.key}"] == list(label.values)
+
+
 def test_resources_are_those_of_the_place(tmp_path: Path) -> None:
-    asked, plan = question(tmp_path, MIXED)
+    asked, _ = question(tmp_path, MIXED)
+    plan = question(tmp_path, MIXED, simulate=None)[1]
     told = {(row.of, row.name): row for row in rows(asked, "spec.models[].variants[].resources")}
     for variant in plan.models[0].variants[:2]:
         assert variant.place is not None

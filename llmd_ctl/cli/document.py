@@ -24,14 +24,17 @@ def problems_document(problems: Iterable[Problem]) -> Json:
     return {"schema": schema_name("problems"), "problems": [p.to_json() for p in problems]}
 
 
-def validate_document(sources: list[str], fleets: list[Json], problems: Iterable[Problem]) -> Json:
-    """What `validate` found."""
+def validate_document(
+    sources: list[str], fleets: list[Json], manifests: Json | None, problems: Iterable[Problem]
+) -> Json:
+    """What `validate` found. `manifests`: the folder that was judged, if one was."""
     listed = [p.to_json() for p in problems]
     return {
         "schema": schema_name("validate"),
         "valid": not any(p["severity"] == "error" for p in listed),
         "sources": sources,
         "fleets": fleets,
+        "manifests": manifests,
         "problems": listed,
     }
 

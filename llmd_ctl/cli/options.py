@@ -11,6 +11,9 @@ from llmd_ctl.cli.output import Format, ReportFormat
 Sources = Annotated[
     list[str], typer.Argument(metavar="F...", help="Fleet files; - is standard input.")
 ]
+MaybeSources = Annotated[
+    list[str] | None, typer.Argument(metavar="[F...]", help="Fleet files; - is standard input.")
+]
 Source = Annotated[str, typer.Argument(metavar="F", help="A fleet file; - is standard input.")]
 Output = Annotated[Format, typer.Option("--output", help="How data is written on stdout.")]
 ReportOutput = Annotated[

@@ -1,14 +1,18 @@
 """`llmd-ctl validate F…`: is what the files say right? Every problem of every file, in one run.
 
 Checks spelling, types, profiles and whether each model fits, as if all accelerators were there;
-what this machine has is `plan`'s question. Exits 65 for a wrong file, 66 for what can't fit.
+what this machine has is `plan`'s question. `--manifests` judges what others wrote for Kubernetes by
+the same rules. Exits 65 for a wrong file, 66 for what can't fit.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
-from llmd_ctl.cli.options import ReportOutput, Sources
+import typer
+
+from llmd_ctl.cli.options import MaybeSources, ReportOutput
 from llmd_ctl.cli.output import ReportFormat
 
 if TYPE_CHECKING:
@@ -18,9 +22,51 @@ if TYPE_CHECKING:
     from llmd_ctl.spec import LoadedFleet
 
 
-def validate(files: Sources, *, output: ReportOutput = ReportFormat.text) -> int:
+Manifests = Annotated[
+    str | None,
+    typer.Option(
+        "--manifests",
+        metavar="DIR",
+        help="Judge the Kubernetes manifests in a folder, by the rules that fleets are judged by.",
+    ),
+]
+
+
+def validate(
+    files: MaybeSources = None,
+    *,
+    manifests: Manifests = None,
+    output: ReportOutput = ReportFormat.text,
+) -> int:
     """Check fleet files; tell every problem with its place."""
+    from llmd_ctl.cli.manifests import judge_folder
     from llmd_ctl.cli.problems import in_order, informed
+    from llmd_ctl.errors import UsageError
+
+    if not files and manifests is None:
+        hint = "Give fleet files, or --manifests DIR."
+        raise UsageError.of("LC6001", "nothing to validate is given", hint=hint)
+    fleets, problems, code = _fleets(files or [])
+    found = None
+    if manifests is not None:
+        found, more, failed = judge_folder(manifests)
+        problems += more
+        code = code or failed
+    _write(Checked(files or [], fleets, found), in_order(informed(problems)), output)
+    return code
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was looked at."""
+
+    files: list[str]
+    fleets: list[dict[str, Any]]
+    manifests: dict[str, Any] | None
+
+
+def _fleets(files: list[str]) -> tuple[list[dict[str, Any]], list[Problem], int]:
+    """The fleets of files, what is wrong with them, and the exit code."""
     from llmd_ctl.errors import SpecInvalid
     from llmd_ctl.spec import read_fleets
 
@@ -36,8 +82,7 @@ def validate(files: Sources, *, output: ReportOutput = ReportFormat.text) -> int
         code = code or failed
         models = [model.name for model in one.fleet.spec.models]
         fleets.append({"name": one.fleet.metadata.name, "file": one.source.file, "models": models})
-    _write(files, fleets, in_order(informed(problems)), output)
-    return code
+    return fleets, problems, code
 
 
 def _check(loaded: LoadedFleet) -> tuple[list[Problem], int]:
@@ -63,9 +108,7 @@ def _profile_problems(files: list[Path]) -> list[Problem]:
     return []
 
 
-def _write(
-    files: list[str], fleets: list[dict[str, Any]], problems: list[Problem], form: ReportFormat
-) -> None:
+def _write(checked: Checked, problems: list[Problem], form: ReportFormat) -> None:
     from llmd_ctl.cli import output
     from llmd_ctl.cli.document import sarif_document, validate_document
     from llmd_ctl.cli.problems import tell
@@ -75,10 +118,27 @@ def _write(
 
         output.document(sarif_document(problems, version("llmd-ctl")), form)
     elif form is not ReportFormat.text:
-        output.document(validate_document(files, fleets, problems), form)
+        output.document(
+            validate_document(checked.files, checked.fleets, checked.manifests, problems), form
+        )
     tell(problems, counted=True)
     if form is ReportFormat.text:
-        for fleet in fleets if not any(p.severity == "error" for p in problems) else ():
+        _say(checked, valid=not any(p.severity == "error" for p in problems))
+
+
+def _say(checked: Checked, *, valid: bool) -> None:
+    """Tell what is valid, and which engines were found in manifests."""
+    from llmd_ctl.cli import output
+
+    if valid:
+        for fleet in checked.fleets:
             models = len(fleet["models"])
             counted = f"{models} model{'' if models == 1 else 's'}"
             output.data(f"{fleet['file']}: fleet {fleet['name']} is valid ({counted})")
+    found = checked.manifests
+    if found is not None:
+        engines = found["engines"]
+        for one in engines:
+            where = "/".join(one["accelerators"][:1]) if len(one["accelerators"]) == 1 else "?"
+            version = one["version"] or "?"
+            output.data(f"{one['file']}: {one['title']}: {one['engine']} {version} on {where}")

@@ -7,6 +7,8 @@ and what they find gets its place in the fleet file.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.scene import Ready
 from llmd_ctl.profiles.rules import Finding, Line, check, given_of
@@ -22,7 +24,7 @@ def choose_blocks(ready: Ready) -> None:
     now = settings.whole("blockSize")
     if settings.path_of("blockSize") is not None or now is None:
         return
-    line = _line(ready, "")
+    line = line_of(ready, "")
     named = line.kernel.blocks if line.kernel is not None else ()
     known = ready.chosen.on.attention.get(ready.shape.traits.kind)
     only = known.block if known is not None else None
@@ -37,7 +39,7 @@ def judge(ready: Ready, model_uri: str, report: Report) -> bool:
     A rule that sizing has too is left to it: it says what would fit.
     """
     legal = True
-    for finding in check(_line(ready, model_uri)):
+    for finding in check(line_of(ready, model_uri)):
         refused = finding.rule.severity == "error"
         told = f"{finding.rule.id}: {finding.message}"
         if finding.rule.sized or (refused and ready.settings.insists(told)):
@@ -46,7 +48,7 @@ def judge(ready: Ready, model_uri: str, report: Report) -> bool:
         report.add(
             "LC3040" if refused else "LC3041",
             told,
-            _place(finding, ready),
+            place_of(ready, (finding.at, *finding.rule.at)),
             found=finding.found if _said(finding, ready) else None,
             allowed=finding.allowed,
             hint=finding.remedy,
@@ -55,7 +57,8 @@ def judge(ready: Ready, model_uri: str, report: Report) -> bool:
     return legal
 
 
-def _line(ready: Ready, model_uri: str) -> Line:
+def line_of(ready: Ready, model_uri: str) -> Line:
+    """The line that a variant's settings make, as rules see it."""
     engine = ready.chosen.engine
     return Line(
         engine=engine,
@@ -75,10 +78,10 @@ def _said(finding: Finding, ready: Ready) -> bool:
     return at is not None and (ready.settings.place(at) is not None or at in ready.env_at)
 
 
-def _place(finding: Finding, ready: Ready) -> Path:
-    """Where the user wrote what it is about; the accelerator, where no user did."""
-    for flag in (finding.at, *finding.rule.at):
-        path = (ready.settings.place(flag) or ready.env_at.get(flag)) if flag else None
+def place_of(ready: Ready, names: Iterable[str | None]) -> Path:
+    """Where the user wrote the first of these flags and variables; else the accelerator."""
+    for name in names:
+        path = (ready.settings.place(name) or ready.env_at.get(name)) if name else None
         if path is not None:
             return path
     return (*ready.path, "accelerator")

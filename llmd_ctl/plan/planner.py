@@ -13,6 +13,7 @@ from llmd_ctl.plan.capabilities import router_target
 from llmd_ctl.plan.dealing import check as check_dealing
 from llmd_ctl.plan.elsewhere import LOCAL
 from llmd_ctl.plan.observed import Observed
+from llmd_ctl.plan.pairs import judge_pairs
 from llmd_ctl.plan.place import PlannedRouter, PlannedTarget
 from llmd_ctl.plan.placement import CLUSTER, router_place
 from llmd_ctl.plan.records import (
@@ -101,6 +102,7 @@ def _model(scene: Scene, index: int, model: spec.Model, placed: list[Placed]) ->
         if planned is not None:
             variants.append(planned)
             placed.append(Placed(model.name, planned, where))
+    judge_pairs(model, planner.halves, scene.report)
     check_prices(model, variants, routing, scene.report)
     lengths = [v.max_model_len for v in variants if v.max_model_len is not None]
     return PlannedModel(

@@ -6,18 +6,25 @@ Every rule of `plan` adds to it. A path is that of the fleet file, in YAML's key
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
-from llmd_ctl.errors import DoesNotFit, Problem, Severity, SpecInvalid, codes
-from llmd_ctl.spec.loader import LoadedFleet
+from llmd_ctl.errors import DoesNotFit, Place, Problem, Severity, SpecInvalid, codes
 
 Path = tuple[str | int, ...]
 WRONG_WORDS = "LC20"  # codes of what is written wrongly, as against what cannot work
 
 
+class Located(Protocol):
+    """What knows where its values stand: a fleet file, or the words of a command line."""
+
+    def place(self, path: Path, *, key: bool = False) -> Place:
+        """The place of a value."""
+
+
 class Report:
     """What is wrong, and what is to be warned of."""
 
-    def __init__(self, loaded: LoadedFleet) -> None:
+    def __init__(self, loaded: Located) -> None:
         self._loaded = loaded
         self._problems: list[Problem] = []
 

@@ -25,6 +25,7 @@ from llmd_ctl.plan.engines import DEFAULT, Chosen, choose, reference, simulated
 from llmd_ctl.plan.line import choose_blocks, judge
 from llmd_ctl.plan.measure import check_promises, measure
 from llmd_ctl.plan.models import ModelReader
+from llmd_ctl.plan.pairs import Half
 from llmd_ctl.plan.placement import levels_of, machine_of, variables_at
 from llmd_ctl.plan.records import Capacity, EndpointTls, Parallel, PlannedVariant, Slo
 from llmd_ctl.plan.report import Path, Report
@@ -50,6 +51,7 @@ class VariantPlanner:
         self.path = path
         self.slo = slo
         self.reader = ModelReader(scene.catalog, scene.observed, scene.report, model, path)
+        self.halves: list[Half] = []  # what was planned with a role
 
     def plan(self, variant: spec.Variant, path: Path) -> PlannedVariant | None:
         """Return the planned variant, or None with its problems reported."""
@@ -67,7 +69,10 @@ class VariantPlanner:
         if sized is None:
             return None
         self._check_machine(ready, sized)
-        return self._planned(ready, sized)
+        planned = self._planned(ready, sized)
+        if planned is not None and variant.role != "both":
+            self.halves.append(Half(ready, planned))
+        return planned
 
     # --- understanding the words ---
 

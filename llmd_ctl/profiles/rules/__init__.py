@@ -24,6 +24,7 @@ from llmd_ctl.profiles.rules import (
     hisparse,
     hybrid,
     intel,
+    links,
     multimodal,
     neuron,
     nixl,
@@ -42,7 +43,7 @@ from llmd_ctl.profiles.rules.rule import Finding, Rule
 
 TABLES = (
     values, environment, attention, parallel, experts, balancing, scheduling, hybrid, quantization,
-    features, drafts, adapters, multimodal, serving, transfer, nixl, hisparse, cpu, tpu,
+    features, drafts, adapters, multimodal, serving, transfer, nixl, links, hisparse, cpu, tpu,
     tpu_sharding, gaudi, gaudi_buckets, amd, intel, ascend, rebellions, neuron,
 )  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(rule for table in TABLES for rule in table.RULES)

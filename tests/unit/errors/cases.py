@@ -355,6 +355,17 @@ def traffic_breaks_off(bench: Bench) -> Sequence[Problem]:
     return raised(lambda: _attend(ended, "demo", traffic, log, lambda _line: None))
 
 
+def manifests(text: str) -> Meet:
+    """A folder with this manifest, judged."""
+
+    def meet(bench: Bench) -> Sequence[Problem]:
+        (bench.folder / "rendered").mkdir()
+        (bench.folder / "rendered" / "chat.yaml").write_text(text)
+        return command("validate", "--manifests", "rendered")(bench)
+
+    return meet
+
+
 def shell(line: str) -> Meet:
     """A command as a shell runs it; what it says on stderr is read."""
 

@@ -31,6 +31,7 @@ from tests.unit.errors.cases import (
     interrupted,
     is_elsewhere,
     locked,
+    manifests,
     mine,
     planning,
     profile,
@@ -43,6 +44,7 @@ from tests.unit.errors.cases import (
     traffic_breaks_off,
     undeleted,
 )
+from tests.unit.plan.manifests.folders import CLEAN
 
 FLEETS: list[Row] = [
     ("LC1001", files("none.yaml"), None, None),
@@ -310,6 +312,9 @@ PLANS: list[Row] = [
     ("LC3053", cluster("- {accelerator: nvidia-h100}"), None, None),
     ("LC3054", cluster("- {accelerator: google-tpu-v6e, topology: 3x3}"), "3x3", "2x4"),
     ("LC3055", cluster("- {accelerator: nvidia-h100, target: other}"), "other", "here"),
+    ("LC3070", manifests(CLEAN.replace("gpu: 2", "gpu: 16")), "16", None),
+    ("LC3071", manifests(CLEAN.replace(":v0.32.0", ":latest")), "latest", None),
+    ("LC3072", manifests(CLEAN.replace("v0.32.0", "custom")), None, None),
 ]
 
 APPLY: list[Row] = [

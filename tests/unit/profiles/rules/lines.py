@@ -71,8 +71,26 @@ def judged(
     devices: int | None = None,
 ) -> Judged:
     """Read the words of a command line and ask the rules."""
+    line, heard = line_of(
+        accelerator, model, argv, engine=engine, version=version, env=env, devices=devices
+    )
+    return Judged(heard.problems, check(line), heard.told)
+
+
+def line_of(
+    accelerator: str,
+    model: str,
+    argv: Sequence[Any],
+    *,
+    engine: str = "vllm",
+    version: str | None = None,
+    env: Mapping[str, str] | None = None,
+    devices: int | None = None,
+) -> tuple[Line, Heard]:
+    """Read the words of a command line."""
     profile = CATALOG.accelerator(accelerator)
-    known = _engine(engine, version)
+    has_own = f"{engine}@{version}" in CATALOG.names("EngineProfile")
+    known = _engine(engine, version if has_own else None)
     heard = Heard()
     words = [str(word) for word in argv]
     given = FlagReader(known, cast(Report, heard)).raw(words, ())
@@ -89,7 +107,7 @@ def judged(
         given=given_of(settings, known.json_flags),
         env=env or {},
     )
-    return Judged(heard.problems, check(line), heard.told)
+    return line, heard
 
 
 @cache

@@ -1,0 +1,75 @@
+"""Prefill and decode pods of one model against the rules of pairs.
+
+Called by `relations`. Which pods belong together is told by their labels. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from llmd_ctl.errors import Place, Problem
+from llmd_ctl.plan.manifests.lines import Read
+from llmd_ctl.plan.manifests.recognise import Served
+from llmd_ctl.plan.manifests.workload import DECODE, PREFILL, PodTemplate
+from llmd_ctl.profiles.rules.pair import Pair, PairFinding, Side
+from llmd_ctl.profiles.rules.pairs import check_pair
+
+TOGETHER = ("llm-d.ai/model", "llm-d.ai/guide", "app.kubernetes.io/instance", "app")
+BUILDS = "K18"  # a rule of images: it is placed there
+
+
+def check_pairs(engines: Sequence[tuple[Served, Read | None]]) -> Iterator[Problem]:
+    """What is wrong between each prefill and each decode pod of a model."""
+    sides = [(served, read) for served, read in engines if read is not None and read.lines]
+    for served, read in sides:
+        for other, theirs in sides:
+            together = _key(served.template) == _key(other.template)
+            roles = (served.template.role, other.template.role)
+            here = served.manifest.here(other.manifest)
+            if roles == (PREFILL, DECODE) and together and here:
+                yield from _judge(served, read, other, theirs)
+
+
+def _key(pod: PodTemplate) -> str:
+    labels = pod.labels
+    return next((f"{key}={labels[key]}" for key in TOGETHER if key in labels), "")
+
+
+def _judge(prefill: Served, p: Read, decode: Served, d: Read) -> Iterator[Problem]:
+    """Only what holds for whatever the accelerators are."""
+    images = [str(one.image) if one.image is not None else None for one in (prefill, decode)]
+    found: list[dict[str, PairFinding]] = [
+        {
+            each.rule.id: each
+            for each in check_pair(Pair(Side(first, images[0]), Side(second, images[1])))
+        }
+        for first in p.lines
+        for second in d.lines
+    ]
+    sure = set.intersection(*(set(each) for each in found))
+    for rule, finding in found[0].items():
+        served, read = (prefill, p) if finding.rule.on == PREFILL else (decode, d)
+        unknown = read.unread | served.env.opaque
+        if rule in sure and not unknown & set(finding.rule.at):
+            yield _told(finding, served, read, f"{prefill.title} and {decode.title}")
+
+
+def _told(finding: PairFinding, served: Served, read: Read, names: str) -> Problem:
+    rule = finding.rule
+    error = rule.severity == "error"
+    return Problem(
+        "LC3040" if error else "LC3041",
+        f"{rule.id}: {names}: {finding.message}",
+        _place(finding, served, read),
+        None,
+        finding.allowed,
+        finding.remedy,
+        rule.severity,
+    )
+
+
+def _place(finding: PairFinding, served: Served, read: Read) -> Place:
+    if finding.rule.id == BUILDS:
+        return served.manifest.place(served.path("image"))
+    names = (finding.at, *finding.rule.at)
+    return next((read.at[name] for name in names if name in read.at), read.whole)

@@ -1,0 +1,69 @@
+"""The prefill and decode variants of a model against the rules of pairs.
+
+Called by `planner` when all variants of a model are planned, since what fits decides how many ways
+each side is split. The rules are `profiles.rules.pairs`; here they get their lines, and what they
+find gets its place in the fleet file. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llmd_ctl.plan.line import line_of, place_of
+from llmd_ctl.plan.records import PlannedVariant
+from llmd_ctl.plan.report import Report
+from llmd_ctl.plan.scene import Ready
+from llmd_ctl.profiles.rules.pair import Pair, PairFinding, Side
+from llmd_ctl.profiles.rules.pairs import check_pair
+from llmd_ctl.spec import fleet as spec
+
+
+@dataclass(frozen=True)
+class Half:
+    """A variant with a role: its words, and what was planned of them."""
+
+    ready: Ready
+    planned: PlannedVariant
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether an engine runs there that rules know: no simulated one of the fleet's own."""
+        return not self.ready.chosen.is_simulated
+
+    def side(self, uri: str) -> Side:
+        """As rules see it."""
+        place = self.planned.place
+        image = place.image if place is not None else None
+        return Side(line_of(self.ready, uri), None if image is None else image.pinned)
+
+
+def judge_pairs(model: spec.Model, halves: Sequence[Half], report: Report) -> None:
+    """Report what is wrong between each prefill and each decode variant of a model."""
+    judged = [half for half in halves if half.is_judged]
+    for prefill in judged:
+        for decode in judged:
+            if (prefill.planned.role, decode.planned.role) == ("prefill", "decode"):
+                pair = _pair(model, prefill, decode)
+                for finding in check_pair(pair):
+                    _tell(finding, prefill, decode, report)
+
+
+def _pair(model: spec.Model, prefill: Half, decode: Half) -> Pair:
+    said = model.disaggregation.connector if model.disaggregation is not None else None
+    known = prefill.ready.chosen.on.transfer
+    connector = said or (known.connector if known is not None else None)
+    return Pair(prefill.side(model.uri), decode.side(model.uri), connector)
+
+
+def _tell(finding: PairFinding, prefill: Half, decode: Half, report: Report) -> None:
+    half = prefill if finding.rule.on == "prefill" else decode
+    names = f"{prefill.planned.name} and {decode.planned.name}"
+    report.add(
+        "LC3040" if finding.rule.severity == "error" else "LC3041",
+        f"{finding.rule.id}: {names}: {finding.message}",
+        place_of(half.ready, (finding.at, *finding.rule.at)),
+        allowed=finding.allowed,
+        hint=finding.remedy,
+        severity=finding.rule.severity,
+    )

@@ -1,0 +1,155 @@
+"""Every rule of pods and of objects beside each other: one edit of a clean manifest breaks it."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from llmd_ctl.profiles.rules.pods import RULES
+from tests.unit.plan.manifests.folders import CLEAN, judged, rules
+
+ARGS = "args: [--model=Qwen/Qwen3-32B, --tensor-parallel-size=2]"
+GPUS = "{limits: {nvidia.com/gpu: 2}}"
+NODES = "nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}"
+IMAGE = "vllm/vllm-openai:v0.32.0"
+ENV = "- {name: HF_HOME, value: /cache}"
+NIXL = '\'--kv-transfer-config={"kv_connector": "NixlConnector", "kv_role": "kv_producer"}\''
+WITH_NIXL = f"args: [--model=Qwen/Qwen3-32B, --tensor-parallel-size=2, {NIXL}]"
+SIDE = "VLLM_NIXL_SIDE_CHANNEL_HOST, valueFrom: {fieldRef: {fieldPath: status.podIP}}"
+SHM = "volumeMounts: [{name: shm, mountPath: /dev/shm}]"
+SERVICE = """---
+apiVersion: v1
+kind: Service
+metadata: {name: chat}
+spec: {selector: {app: chat}, ports: [{port: 80, targetPort: http}]}
+"""
+POOL = """---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: chat}
+spec: {selector: {matchLabels: {app: chat}}, targetPorts: [{number: 8000}]}
+"""
+CLAIM = """---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: pair}
+spec:
+  spec:
+    devices:
+      requests:
+      - {name: gpu, exactly: {deviceClassName: gpu.nvidia.com, count: 2}}
+      - {name: nic, exactly: {deviceClassName: mrdma.google.com, count: 2}}
+      constraints: [{matchAttribute: resource.kubernetes.io/pcieRoot}]
+"""
+OLD_CLAIM = """---
+apiVersion: resource.k8s.io/v1beta1
+kind: ResourceClaimTemplate
+metadata: {name: gaudi}
+spec: {spec: {devices: {requests: [{name: card, deviceClassName: gaudi.intel.com}]}}}
+"""
+
+TPU = (
+    CLEAN.replace(
+        NODES,
+        "nodeSelector: {cloud.google.com/gke-tpu-accelerator: tpu-v6e-slice,"
+        " cloud.google.com/gke-tpu-topology: 2x4}",
+    )
+    .replace(GPUS, "{limits: {google.com/tpu: 8}}")
+    .replace("vllm/vllm-openai:v0.32.0\n        args: [--model=", "vllm/vllm-tpu:v0.32.0\n        "
+             "command: [vllm, serve]\n        args: [--block-size=128, --model=")
+    .replace("size=2]", "size=8]")
+)  # fmt: skip
+GB200 = CLEAN.replace(
+    NODES,
+    "nodeSelector: {nvidia.com/gpu.product: NVIDIA-GB200, kubernetes.io/arch: arm64}\n"
+    "      tolerations: [{key: kubernetes.io/arch, operator: Exists}]",
+)
+GKE = CLEAN.replace(NODES, "nodeSelector: {cloud.google.com/gke-accelerator: nvidia-h200-141gb}")
+PROCESSOR = (
+    CLEAN.replace(NODES, "nodeSelector: {kubernetes.io/arch: amd64}")
+    .replace(IMAGE, "vllm/vllm-openai-cpu:v0.32.0")
+    .replace(GPUS, "{limits: {cpu: 64}}\n        securityContext: "
+             "{capabilities: {add: [SYS_NICE]}}")
+    .replace("tensor-parallel-size=2", "block-size=128")
+)  # fmt: skip
+NIXL_POD = CLEAN.replace(ARGS, WITH_NIXL).replace(ENV, f"{ENV}\n        - {{name: {SIDE}}}")
+BASES = {
+    "plain": CLEAN, "tpu": TPU, "gb200": GB200, "gke": GKE, "cpu": PROCESSOR, "nixl": NIXL_POD,
+    "service": CLEAN + SERVICE, "pool": CLEAN + POOL, "claim": CLEAN + CLAIM,
+}  # fmt: skip
+
+CASES: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / "cases.yaml").read_text())
+SECOND = {"Q07": OLD_CLAIM}
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_clean_manifest_breaks_no_rule(base: str) -> None:
+    assert judged(BASES[base]).problems == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["rule"])
+def test_an_edit_breaks_the_rule(case: dict[str, str]) -> None:
+    rule, base = case["rule"], BASES[case["of"]]
+    assert case["old"] in base
+    text = base.replace(case["old"], case["new"]) + SECOND.get(rule, "")
+    assert rule in rules(judged(text))
+
+
+def test_a_superchip_group_claims_its_domain_and_devices_are_not_had_twice() -> None:
+    group = GB200.replace("apps/v1", "leaderworkerset.x-k8s.io/v1").replace(
+        "kind: Deployment", "kind: LeaderWorkerSet"
+    )
+    group = group.replace("  selector: {matchLabels: {app: chat}}\n", "").replace(
+        "  template:\n", "  leaderWorkerTemplate:\n   size: 2\n   workerTemplate:\n"
+    )
+    assert "Q29" in rules(judged(group))
+    both = (CLEAN + CLAIM).replace(GPUS, "{limits: {nvidia.com/gpu: 2}, claims: [{name: p}]}")
+    both = both.replace(
+        "      volumes:",
+        "      resourceClaims: [{name: p, resourceClaimTemplateName: pair}]\n      volumes:",
+    )
+    assert "Q10" in rules(judged(both))
+
+
+PICKER = """---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: picker}
+data:
+  config.yaml: |
+    apiVersion: inference.networking.x-k8s.io/v1alpha1
+    kind: EndpointPickerConfig
+    plugins:
+    - type: precise-prefix-cache-scorer
+      parameters: {tokenProcessorConfig: {blockSize: 64}}
+"""
+
+
+def test_a_picker_counts_in_the_blocks_of_its_engines() -> None:
+    events = '\'--kv-events-config={"publisher": "zmq", "enable_kv_cache_events": true}\''
+    same = CLEAN.replace("args: [", f"args: [--block-size=64, {events}, ") + PICKER
+    assert judged(same).problems == []
+    assert rules(judged(same.replace("size=64", "size=16"))) == ["V15"]
+    assert rules(judged(same.replace("--block-size=64, ", ""))) == ["V15"]
+
+
+def test_two_images_of_one_platform_are_told() -> None:
+    other = CLEAN.replace("name: chat}", "name: talk}").replace(IMAGE, "vllm/vllm-openai:v0.33.0")
+    assert "Q26" in rules(judged(CLEAN, other))
+
+
+def test_every_rule_is_in_the_document() -> None:
+    document = (Path(__file__).parents[4] / "docs" / "manifests.md").read_text("utf-8")
+    for rule in RULES:
+        assert f"| {rule.id} | {rule.severity} | {rule.title} |" in document
+    for case in CASES:
+        assert case["rule"].startswith("LC") or f"| {case['rule']} |" in document, case["rule"]
+
+
+def test_each_rule_of_pods_has_a_case_and_a_source() -> None:
+    elsewhere = {"Q10", "Q29"}
+    assert {rule.id for rule in RULES} <= {case["rule"] for case in CASES} | elsewhere
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    for rule in RULES:
+        assert rule.source, rule.id
+        assert rule.remedy.endswith("."), rule.id

@@ -32,6 +32,7 @@ from llmd_ctl.profiles.rules import (
     rebellions,
     scheduling,
     serving,
+    sglang,
     tpu,
     tpu_sharding,
     transfer,
@@ -44,6 +45,7 @@ TABLES = (
     values, environment, attention, parallel, experts, balancing, scheduling, hybrid, quantization,
     features, drafts, adapters, multimodal, serving, transfer, nixl, hisparse, cpu, tpu,
     tpu_sharding, gaudi, gaudi_buckets, amd, intel, ascend, rebellions, neuron,
+    *sglang.TABLES,
 )  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(rule for table in TABLES for rule in table.RULES)
 

@@ -174,3 +174,12 @@ def test_an_accelerator_that_an_engine_does_not_run_on_is_refused_with_the_reaso
     )
     assert problem.code == "LC2013"
     assert problem.message.startswith(f"{engine} does not run on {accelerator}: {why}")
+
+
+def test_a_prompt_that_is_not_cut_takes_a_step_as_long_as_the_context() -> None:
+    said = "engine: {name: sglang}, maxModelLen: 8192, parallelism: {tensor: 2}"
+    whole = real(f"{said}, engineArgs: {{chunkedPrefillSize: -1}}").fit
+    cut = real(f"{said}, engineArgs: {{chunkedPrefillSize: 8192}}").fit
+    assert whole is not None
+    assert cut is not None
+    assert whole.activation_bytes == cut.activation_bytes

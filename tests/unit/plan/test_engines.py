@@ -4,6 +4,7 @@ import pytest
 
 from llmd_ctl.plan import Observed, Plan, PlannedVariant
 from llmd_ctl.plan.fit import Device, budget_of, bytes_left
+from llmd_ctl.profiles.catalog import Catalog
 from tests.unit.plan.fleets import GIB, fleet_text, plan_text, refused
 
 MACHINE = Observed(accelerators={"nvidia-h100": 8}, memory_bytes=16 * GIB, cores=2)
@@ -183,3 +184,22 @@ def test_a_prompt_that_is_not_cut_takes_a_step_as_long_as_the_context() -> None:
     assert whole is not None
     assert cut is not None
     assert whole.activation_bytes == cut.activation_bytes
+
+
+CATALOG = Catalog.load()
+ENGINES = ("vllm", "sglang", "trtllm", "llamacpp")
+ABSENT = [
+    (engine, name)
+    for name in CATALOG.names("AcceleratorProfile")
+    for engine in ENGINES
+    if engine not in CATALOG.accelerator(name).spec.engines
+]
+
+
+@pytest.mark.parametrize(("engine", "accelerator"), ABSENT)
+def test_an_engine_that_an_accelerator_lacks_is_refused_there(
+    engine: str, accelerator: str
+) -> None:
+    variant = f"{{name: v, accelerator: {accelerator}, engine: {{name: {engine}}}}}"
+    problem = refused(variant, code=65)
+    assert (problem.code, problem.found) == ("LC2013", engine)

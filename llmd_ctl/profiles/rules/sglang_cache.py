@@ -5,7 +5,7 @@ from __future__ import annotations
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.rule import Rule
 from llmd_ctl.profiles.rules.scheduling import number
-from llmd_ctl.profiles.rules.sglang.asked import (
+from llmd_ctl.profiles.rules.sglang_asked import (
     BACKEND,
     CHUNK,
     RADIX_OFF,
@@ -31,9 +31,8 @@ LAYOUT, MOVER, HOST_MODE = (
     "--hicache-mem-layout", "--hicache-io-backend", "--hicache-host-memory-mode",
 )  # fmt: skip
 FOUR_BITS = ("nvfp4", "fp4_mx_block16")
-SPARSE, UNIFIED, NO_KV = "--enable-hisparse", "--enable-unified-memory", (
-    "--prefill-only-disable-kv-cache"
-)
+SPARSE, UNIFIED = "--enable-hisparse", "--enable-unified-memory"
+NO_KV = "--prefill-only-disable-kv-cache"
 HALVES = ("--prefill-kv-cache-dequant-dtype",)
 PLAIN = ("triton", "torch_native", "flex_attention", "trtllm_mha")
 OF_LATENT = ("flashinfer", "trtllm_mla")

@@ -1,6 +1,6 @@
 """What SGLang makes of a line before it checks it, and the two kinds of rules it has most of.
 
-Used by the tables beside this file. SGLang rewrites some words first (NEXTN is EAGLE, --dp-size
+Used by the tables of SGLang. SGLang rewrites some words first (NEXTN is EAGLE, --dp-size
 under --enable-dp-attention is --attn-dp-size), and its checks ask for what came of that. Pure.
 """
 

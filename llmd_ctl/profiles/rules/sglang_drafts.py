@@ -5,7 +5,7 @@ from __future__ import annotations
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.rule import Rule, Test
 from llmd_ctl.profiles.rules.scheduling import number
-from llmd_ctl.profiles.rules.sglang.asked import (
+from llmd_ctl.profiles.rules.sglang_asked import (
     ALGORITHM,
     above,
     algorithm,
@@ -37,7 +37,7 @@ KNOWN = (
     "EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM", "DFLASH", "DSPARK", "FROZEN_KV_MTP", "UNO",
 )  # fmt: skip
 FAMILY = ("EAGLE", "EAGLE3", "STANDALONE")
-WITH_OWN = ("deepseek_v3", "deepseek_v32", "deepseek_v4", "glm4_moe", "glm_moe_dsa", "kimi_k2")
+WITH_OWN = ("deepseek_v3", "deepseek_v32", "deepseek_v4", "glm4_moe", "glm_moe_dsa")
 TREES = ("flashinfer", "fa3", "triton")
 
 
@@ -231,7 +231,7 @@ RULES: tuple[Rule, ...] = (
         lambda line: False, "{model.family} has layers that draft tokens, and needs no draft model",
         "Leave --speculative-draft-model-path out.", "arg_groups/speculative_hook.py:1153",
         when=lambda line: algorithm(line) in ("EAGLE", "EAGLE3") and line.says(DRAFT)
-        and line.model.family in WITH_OWN, severity="warning",
+        and line.model.family in WITH_OWN and line.model.traits.drafts, severity="warning",
     ),
     needs(
         "S133", HIDDEN, "States are returned as drafts would want them, without any",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.rule import Rule
-from llmd_ctl.profiles.rules.sglang.asked import (
+from llmd_ctl.profiles.rules.sglang_asked import (
     above,
     algorithm,
     apart,

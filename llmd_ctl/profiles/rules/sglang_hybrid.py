@@ -5,7 +5,7 @@ from __future__ import annotations
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.rule import Rule
 from llmd_ctl.profiles.rules.scheduling import number
-from llmd_ctl.profiles.rules.sglang.asked import (
+from llmd_ctl.profiles.rules.sglang_asked import (
     PAGE,
     RADIX_OFF,
     above,
@@ -40,9 +40,8 @@ def _decode(line: Line) -> str:
 
 def _tracked(line: Line) -> bool:
     every = number(line, EVERY, 256)
-    return page(line) > 0 and every % page(line) == 0 and every >= number(
-        line, "--speculative-num-draft-tokens", 0
-    )
+    drafted = number(line, "--speculative-num-draft-tokens", 0)
+    return page(line) > 0 and every % page(line) == 0 and every >= drafted
 
 
 RULES: tuple[Rule, ...] = (

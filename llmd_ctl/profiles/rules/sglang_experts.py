@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.rule import Rule
 from llmd_ctl.profiles.rules.scheduling import number
-from llmd_ctl.profiles.rules.sglang.asked import (
+from llmd_ctl.profiles.rules.sglang_asked import (
     A2A,
     EP,
     RUNNER,
@@ -21,8 +21,8 @@ from llmd_ctl.profiles.rules.sglang.asked import (
     said,
     text,
 )
-from llmd_ctl.profiles.rules.sglang.quantization import FLAG as QUANTIZATION
-from llmd_ctl.profiles.rules.sglang.quantization import method
+from llmd_ctl.profiles.rules.sglang_quantization import FLAG as QUANTIZATION
+from llmd_ctl.profiles.rules.sglang_quantization import of_experts
 
 MODE, DISPATCH = "--deepep-mode", "--flashinfer-a2a-dispatch-type"
 ELASTIC, EPLB, PICK = "--elastic-ep-backend", "--enable-eplb", "--ep-dispatch-algorithm"
@@ -47,7 +47,6 @@ def _runner(line: Line) -> str:
     return text(line, RUNNER, "auto")
 
 
-
 RULES: tuple[Rule, ...] = (
     rule(
         "S84", "FlashInfer's experts are on one device or on all", EP,
@@ -58,17 +57,17 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S85", "What computes experts reads their type", RUNNER,
-        lambda line: method(line) in ("modelopt", *RUNS[_runner(line)]),
+        lambda line: of_experts(line) in ("modelopt", *RUNS[_runner(line)]),
         "{--moe-runner-backend} does not compute experts of {stored}",
         "Leave --moe-runner-backend out.", "arg_groups/moe_hook.py:81, :96, :124, :138",
-        when=said(RUNNER, *RUNS), words=lambda line: {"stored": method(line) or "bf16"},
+        when=said(RUNNER, *RUNS), words=lambda line: {"stored": of_experts(line) or "bf16"},
     ),
     rule(
         "S86", "CUTLASS has fp8 experts on one device", EP,
         lambda line: experts_over(line) == 1,
         "cutlass does not deal experts of fp8 out", "Take another runner, or --ep-size 1.",
         "arg_groups/moe_hook.py:161", at=(EP, A2A),
-        when=lambda line: _runner(line) == "cutlass" and method(line) in ("fp8", "mxfp8"),
+        when=lambda line: _runner(line) == "cutlass" and of_experts(line) in ("fp8", "mxfp8"),
     ),
     rule(
         "S87", "An exchange deals experts out over all devices", EP,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.rule import Rule
 from llmd_ctl.profiles.rules.scheduling import number
-from llmd_ctl.profiles.rules.sglang.asked import (
+from llmd_ctl.profiles.rules.sglang_asked import (
     ALIASES,
     BACKEND,
     BACKENDS,
@@ -163,8 +163,9 @@ RULES: tuple[Rule, ...] = (
         "fa3 does not read fp8_e5m2: attention becomes triton's",
         "Take --kv-cache-dtype fp8_e4m3.", "arg_groups/overrides.py:1274",
         when=lambda line: (
-            line[BACKEND] == "fa3" or (major(line) == 9 and not named(line) and not latent(line)
-            and line.kind == "dense")
+            line[BACKEND] == "fa3" or (
+                major(line) == 9 and not named(line) and line.model.family != "gemma4_text"
+            )
         ),
         severity="warning",
     ),

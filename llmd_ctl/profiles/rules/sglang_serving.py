@@ -5,7 +5,7 @@ from __future__ import annotations
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.rule import Rule
 from llmd_ctl.profiles.rules.scheduling import number
-from llmd_ctl.profiles.rules.sglang.asked import (
+from llmd_ctl.profiles.rules.sglang_asked import (
     above,
     algorithm,
     apart,
@@ -21,9 +21,8 @@ from llmd_ctl.profiles.rules.sglang.asked import (
 
 NAME, GRPC = "--served-model-name", "--grpc-port"
 KEY, CERTIFICATE = "--ssl-keyfile", "--ssl-certfile"
-LABELS, HEADER = "--tokenizer-metrics-allowed-custom-labels", (
-    "--tokenizer-metrics-custom-labels-header"
-)
+LABELS = "--tokenizer-metrics-allowed-custom-labels"
+HEADER = "--tokenizer-metrics-custom-labels-header"
 BUCKETS = ("--prompt-tokens-buckets", "--generation-tokens-buckets")
 LIMITS, PARSER, MARK = "--limit-mm-data-per-request", "--tool-call-parser", "--enable-watermark"
 TEXT_ONLY, TRANSPORT, SIDECAR = "--language-model-only", "--mm-feature-transport", "--sidecar"
@@ -66,9 +65,8 @@ def _wrong_buckets(line: Line) -> list[str]:
 
 def _kinds(line: Line) -> list[str]:
     told = line.given.get(LIMITS)
-    return [each for each in told if each not in ("image", "video", "audio")] if isinstance(
-        told, dict
-    ) else []
+    kinds = told if isinstance(told, dict) else {}
+    return [each for each in kinds if each not in ("image", "video", "audio")]
 
 
 def _zero(line: Line) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.rule import Rule
-from llmd_ctl.profiles.rules.sglang.asked import rule, said
+from llmd_ctl.profiles.rules.sglang_asked import rule, said, text
 
 FLAG = "--quantization"
 ON_AMD = frozenset({
@@ -24,10 +24,11 @@ OF_CHECKPOINTS: Mapping[str, frozenset[str]] = {
 }  # fmt: skip
 REPACKED = frozenset({"quark_mxfp4"})
 LEAST: Mapping[str, int] = {
-    "fp8": 80, "mxfp8": 80, "modelopt_fp8": 89, "w8a8_fp8": 89, "w4afp8": 90, "petit_nvfp4": 90,
+    "fp8": 80, "mxfp8": 100, "modelopt_fp8": 89, "w8a8_fp8": 89, "w4afp8": 90, "petit_nvfp4": 90,
     "nvfp4_online": 100, "awq_marlin": 80, "gptq_marlin": 80, "mxfp4": 80, "w8a8_int8": 75,
 }  # fmt: skip
 HALF_ONLY = ("awq", "gptq")
+FILLED = ("deepseek", "kimi_k2", "qwen3_moe", "qwen3_5", "glm4_moe", "glm_moe_dsa")
 SLOW = ("awq", "gptq", "bitsandbytes", "gguf", "mxfp4", "mxfp8")
 
 
@@ -37,6 +38,15 @@ def method(line: Line) -> str | None:
     if told is not None:
         return None if told == "unquant" else str(told)
     return line.model.traits.quantization or None
+
+
+def of_experts(line: Line) -> str | None:
+    """Return how weights are packed, as checks of experts see it.
+
+    Those read flags; what a checkpoint says gets there on Blackwell, for some families.
+    """
+    filled = line.architecture.startswith("sm10") and line.model.family.startswith(FILLED)
+    return method(line) if line.given.get(FLAG) is not None or filled else None
 
 
 def _capability(line: Line) -> int:
@@ -76,7 +86,8 @@ RULES: tuple[Rule, ...] = (
         lambda line: line.dtype == "fp16",
         "--quantization {--quantization} computes in fp16, not in {dtype}",
         "Leave --quantization out, or add --dtype float16.", "model_loader/loader.py:268",
-        when=lambda line: line.platform == "cuda" and line.given.get(FLAG) in HALF_ONLY,
+        when=lambda line: line.platform == "cuda" and line.given.get(FLAG) in HALF_ONLY
+        and text(line, "--dtype", "auto") != "auto",
         at=(FLAG, "--dtype"),
     ),
     rule(

@@ -225,6 +225,6 @@ RULES: tuple[Rule, ...] = (
         "Take a number that divides the experts.", "layers/moe/fused_moe_triton/layer.py:414",
         when=lambda line: line.model.experts > 0 and above(EP, 1)(line)
         and number(line, "--ep-num-redundant-experts", 0) == 0,
-        words=lambda line: {"over": experts_over(line)},
+        words=lambda line: {"over": experts_over(line)}, sized=True,
     ),
 )  # fmt: skip

@@ -21,6 +21,7 @@ from llmd_ctl.profiles.rules.sglang_asked import (
     said,
     split_attention,
 )
+from llmd_ctl.profiles.split import tensor_objection
 
 CP, DCP, DP, ATTENTION = "--attn-cp-size", "--dcp-size", "--dp-size", "--attn-dp-size"
 PREFILL_CP, NODES, MOE_DP = "--enable-prefill-cp", "--nnodes", "--moe-dp-size"
@@ -50,7 +51,24 @@ def _expert_copies_fit(line: Line) -> bool:
     return _divides(line.tensor, copies) and whole and line.pipeline == 1
 
 
+def _shares(line: Line) -> int:
+    """Devices that share one layer of attention."""
+    groups = max(1, attention_copies(line)) * max(1, number(line, CP, 1))
+    return max(1, line.tensor // groups)
+
+
 RULES: tuple[Rule, ...] = (
+    rule(
+        "S203", "Devices share heads evenly", "--tp-size",
+        lambda line: tensor_objection(line.model, _shares(line)) is None,
+        "{devices} devices cannot share the model evenly: {why}",
+        "Take a number of devices that divides them.",
+        "models/qwen3.py:166, :172; models assert the same of their heads",
+        when=lambda line: _shares(line) > 1, sized=True,
+        words=lambda line: {
+            "devices": _shares(line), "why": tensor_objection(line.model, _shares(line)),
+        },
+    ),
     rule(
         "S48", "Devices are shared evenly among machines", NODES,
         lambda line: _divides(line.tensor * line.pipeline, number(line, NODES, 1)),

@@ -111,7 +111,7 @@ class Sizing:
         return Load(
             max_model_len=length,
             max_sequences=sequences,
-            max_batched_tokens=value("maxBatchedTokens") or length,
+            max_batched_tokens=self._step_tokens() or length,
             block_size=value("blockSize") or 1,
             kv_format=form,
             kv_bytes_limit=limit,
@@ -120,13 +120,20 @@ class Sizing:
             prefixes=self.settings.value("prefixCaching") is not False,
         )
 
+    def _step_tokens(self) -> int | None:
+        """Tokens of a step; None: as many as a context has."""
+        said = self.settings.whole("maxBatchedTokens")
+        unlimited = self.chosen.engine.spec.unlimited.get("maxBatchedTokens")
+        return None if said == unlimited else said
+
     def _keeps_window_kv(self) -> bool:
         """Whether sliding-window layers keep the KV of the whole context."""
         return bool(self.shape.window_layers) and self.settings.value("windowKvWhole") is True
 
     def _is_possible(self, role: str, most: int) -> bool:
         value = self.settings.whole(role)
-        if value is None or 0 < value <= most:
+        unlimited = self.chosen.engine.spec.unlimited.get(role)
+        if value is None or value == unlimited or 0 < value <= most:
             return True
         flag = self.chosen.engine.spec.roles.get(role, role)
         allowed = f"1 to {most}"

@@ -72,6 +72,7 @@ class EngineSpec:
     attention: Mapping[str, tuple[Kernel, ...]] = field(default_factory=dict)  # by backend
     roles: Mapping[Role, str] = field(default_factory=dict)  # what a plan decides, to its flag
     defaults: Mapping[str, Scalar] = field(default_factory=dict)  # of flags a plan reads
+    unlimited: Mapping[Role, int] = field(default_factory=dict)  # the number that means no limit
     assumed: Mapping[Role, Scalar] = field(default_factory=dict)  # of roles without a flag
     reserved: Mapping[str, str] = field(default_factory=dict)  # flag to why it is not the user's
     uncounted: Mapping[str, str] = field(default_factory=dict)  # flag to what no plan counts of it

@@ -128,6 +128,8 @@ def _out_of_range(engine: Engine, flag: str, value: Scalar) -> Fault | None:
         return None
     if role == "maxModelLen" and value == CHOOSE:
         return None
+    if engine.spec.unlimited.get(role) == value:
+        return None
     if role == "utilization":
         share = f"{value / 100:g}" if 2 <= value <= 100 else "0.92 for 92 %"
         hint = f"Write {share}, or leave it out for the default."

@@ -16,6 +16,7 @@ from llmd_ctl.profiles.rules import (
     balancing,
     cpu,
     drafts,
+    earlier,
     environment,
     experts,
     features,
@@ -33,6 +34,7 @@ from llmd_ctl.profiles.rules import (
     rebellions,
     scheduling,
     serving,
+    sglang,
     tpu,
     tpu_sharding,
     transfer,
@@ -44,7 +46,8 @@ from llmd_ctl.profiles.rules.rule import Finding, Rule
 TABLES = (
     values, environment, attention, parallel, experts, balancing, scheduling, hybrid, quantization,
     features, drafts, adapters, multimodal, serving, transfer, nixl, links, hisparse, cpu, tpu,
-    tpu_sharding, gaudi, gaudi_buckets, amd, intel, ascend, rebellions, neuron,
+    tpu_sharding, gaudi, gaudi_buckets, amd, intel, ascend, rebellions, neuron, earlier,
+    *sglang.TABLES,
 )  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(rule for table in TABLES for rule in table.RULES)
 

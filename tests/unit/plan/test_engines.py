@@ -4,6 +4,7 @@ import pytest
 
 from llmd_ctl.plan import Observed, Plan, PlannedVariant
 from llmd_ctl.plan.fit import Device, budget_of, bytes_left
+from llmd_ctl.profiles.catalog import Catalog
 from tests.unit.plan.fleets import GIB, fleet_text, plan_text, refused
 
 MACHINE = Observed(accelerators={"nvidia-h100": 8}, memory_bytes=16 * GIB, cores=2)
@@ -174,3 +175,31 @@ def test_an_accelerator_that_an_engine_does_not_run_on_is_refused_with_the_reaso
     )
     assert problem.code == "LC2013"
     assert problem.message.startswith(f"{engine} does not run on {accelerator}: {why}")
+
+
+def test_a_prompt_that_is_not_cut_takes_a_step_as_long_as_the_context() -> None:
+    said = "engine: {name: sglang}, maxModelLen: 8192, parallelism: {tensor: 2}"
+    whole = real(f"{said}, engineArgs: {{chunkedPrefillSize: -1}}").fit
+    cut = real(f"{said}, engineArgs: {{chunkedPrefillSize: 8192}}").fit
+    assert whole is not None
+    assert cut is not None
+    assert whole.activation_bytes == cut.activation_bytes
+
+
+CATALOG = Catalog.load()
+ENGINES = ("vllm", "sglang", "trtllm", "llamacpp")
+ABSENT = [
+    (engine, name)
+    for name in CATALOG.names("AcceleratorProfile")
+    for engine in ENGINES
+    if engine not in CATALOG.accelerator(name).spec.engines
+]
+
+
+@pytest.mark.parametrize(("engine", "accelerator"), ABSENT)
+def test_an_engine_that_an_accelerator_lacks_is_refused_there(
+    engine: str, accelerator: str
+) -> None:
+    variant = f"{{name: v, accelerator: {accelerator}, engine: {{name: {engine}}}}}"
+    problem = refused(variant, code=65)
+    assert (problem.code, problem.found) == ("LC2013", engine)

@@ -95,7 +95,9 @@ def line_of(
     words = [str(word) for word in argv]
     given = FlagReader(known, cast(Report, heard)).raw(words, ())
     settings = {each.flag: each.value for each in given}
-    on: EngineOn = profile.spec.engines[engine]
+    on: EngineOn | None = profile.spec.engines.get(engine)
+    if on is None:
+        return Judged([f"LC2013: {engine} does not run on {accelerator}"], [])
     line = Line(
         engine=known,
         on=on,

@@ -1,6 +1,7 @@
 """Every rule: a line that breaks it, and one that does not.
 
-The cases are `cases.yaml`, and `cases_ports.yaml` those of one vendor's port.
+The cases are `cases*.yaml`: those of `cases_ports.yaml` are of one vendor's port, and each says its
+engine where that is not vLLM.
 """
 
 import json
@@ -22,6 +23,10 @@ CASES: list[dict[str, Any]] = [
 OF_THE_READER = {"V04"}  # it never reaches a line
 
 
+def engine(case: dict[str, Any]) -> dict[str, Any]:
+    return {"engine": case.get("engine", "vllm"), "version": case.get("version")}
+
+
 def named(case: dict[str, Any]) -> str:
     return f"{case['rule']} {case['accelerator']} {' '.join(map(str, case['breaks']))}"
 
@@ -29,7 +34,9 @@ def named(case: dict[str, Any]) -> str:
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_a_rule_speaks_of_the_line_that_breaks_it(case: dict[str, Any]) -> None:
     env, devices = case.get("env"), case.get("devices")
-    found = judged(case["accelerator"], case["model"], case["breaks"], env=env, devices=devices)
+    found = judged(
+        case["accelerator"], case["model"], case["breaks"], env=env, devices=devices, **engine(case)
+    )
     assert found.unread == []
     assert found.broke(case["rule"]), (found.errors, found.warnings)
 
@@ -42,7 +49,7 @@ def test_no_rule_speaks_of_the_line_beside_it(case: dict[str, Any]) -> None:
         case.get("passesModel", case["model"]),
     )
     devices = case.get("passesDevices", case.get("devices"))
-    found = judged(on, model, case["passes"], env=env, devices=devices)
+    found = judged(on, model, case["passes"], env=env, devices=devices, **engine(case))
     assert (found.errors, found.warnings) == ([], [])
 
 
@@ -84,7 +91,9 @@ def odd_lines(case: dict[str, Any]) -> Iterator[list[Any]]:
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_no_rule_falls_over_values_that_nobody_expects(case: dict[str, Any]) -> None:
     for words in odd_lines(case):
-        judged(case["accelerator"], case["model"], words, devices=case.get("devices"))
+        judged(
+            case["accelerator"], case["model"], words, devices=case.get("devices"), **engine(case)
+        )
     for odd in ("", "x", "-1", "9" * 5000):
         env = dict.fromkeys(case.get("env", {}), odd)
-        judged(case["accelerator"], case["model"], case["breaks"], env=env)
+        judged(case["accelerator"], case["model"], case["breaks"], env=env, **engine(case))

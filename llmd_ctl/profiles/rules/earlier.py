@@ -115,4 +115,16 @@ RULES = (
         source="vLLM 0.23.0 config/vllm.py:2126",
         before=END,
     ),
+    Rule(
+        "E09",
+        "On TPUs decoding goes on only where steps are not prepared ahead",
+        platforms=("tpu",),
+        when=lambda line: line.inside("--additional-config", "enable_continue_decode") is True,
+        require=lambda line: not line.on_by("--async-scheduling"),
+        message="enable_continue_decode does not go with --async-scheduling",
+        remedy="Leave one of the two out.",
+        at=("--async-scheduling", "--additional-config"),
+        source="tpu-inference 0.23.0 platforms/tpu_platform.py:376",
+        before=END,
+    ),
 )

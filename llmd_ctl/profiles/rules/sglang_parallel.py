@@ -195,13 +195,6 @@ RULES: tuple[Rule, ...] = (
         "--pp-max-micro-batch-size {--pp-max-micro-batch-size} is none", "Write 1 or more.",
         "arg_groups/validation_hook.py:182", when=said("--pp-max-micro-batch-size"),
     ),
-    rule(
-        "S69", "Stages prepare no step beside another", "--pp-size",
-        lambda line: line.on_by("--disable-overlap-schedule"),
-        "stages turn off that a step is prepared beside another",
-        "Say --disable-overlap-schedule, or use --tp-size alone.", "arg_groups/overrides.py:1626",
-        when=lambda line: line.pipeline > 1, severity="warning",
-    ),
     clash(
         "S70", "--pp-size", "Stages check drafts on prefill only, by EAGLE",
         (

@@ -250,4 +250,10 @@ RULES: tuple[Rule, ...] = (
         when=lambda line: mode(line) == "prefill"
         and number(line, "--optimistic-prefill-attempts", 0) > 0,
     ),
+    rule(
+        "S204", "Models of MindSpore run on Ascend", "--model-impl",
+        lambda line: line["--model-impl"] != "mindspore",
+        "--model-impl mindspore is for Ascend alone", "Leave it out.",
+        "arg_groups/validation_hook.py:320",
+    ),
 )  # fmt: skip

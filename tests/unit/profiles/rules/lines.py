@@ -14,7 +14,6 @@ import yaml
 
 from llmd_ctl.plan.flags import FlagReader
 from llmd_ctl.plan.report import Report
-from llmd_ctl.profiles.accelerator import EngineOn
 from llmd_ctl.profiles.catalog import Catalog
 from llmd_ctl.profiles.engine import Engine
 from llmd_ctl.profiles.rules import Finding, Line, check, given_of
@@ -71,6 +70,8 @@ def judged(
     devices: int | None = None,
 ) -> Judged:
     """Read the words of a command line and ask the rules."""
+    if engine not in CATALOG.accelerator(accelerator).spec.engines:
+        return Judged([f"LC2013: {engine} does not run on {accelerator}"], [])
     line, heard = line_of(
         accelerator, model, argv, engine=engine, version=version, env=env, devices=devices
     )
@@ -95,12 +96,9 @@ def line_of(
     words = [str(word) for word in argv]
     given = FlagReader(known, cast(Report, heard)).raw(words, ())
     settings = {each.flag: each.value for each in given}
-    on: EngineOn | None = profile.spec.engines.get(engine)
-    if on is None:
-        return Judged([f"LC2013: {engine} does not run on {accelerator}"], [])
     line = Line(
         engine=known,
-        on=on,
+        on=profile.spec.engines[engine],
         version=version or known.spec.version,
         accelerator=profile,
         model_uri=f"hf://{model}",

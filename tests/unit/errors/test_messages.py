@@ -14,6 +14,7 @@ from tests.unit.errors.cases import (
     Bench,
     Meet,
     Row,
+    apart,
     applying,
     bug,
     certificate_is_old,
@@ -310,6 +311,13 @@ PLANS: list[Row] = [
     ("LC3053", cluster("- {accelerator: nvidia-h100}"), None, None),
     ("LC3054", cluster("- {accelerator: google-tpu-v6e, topology: 3x3}"), "3x3", "2x4"),
     ("LC3055", cluster("- {accelerator: nvidia-h100, target: other}"), "other", "here"),
+    ("LC3060", apart(decode="engine: {name: sglang}"), "decode", None),
+    ("LC3061", apart(how="{connector: TPUConnector}"), "TPUConnector", "NixlConnector"),
+    ("LC3062", apart(how="{transport: nvlink}"), "nvlink", "ib"),
+    ("LC3063", apart(decode="engineArgs: {kvCacheDtype: fp8}"), None, None),
+    ("LC3064", apart(how="{minPromptTokens: 1}"), None, None),
+    ("LC3065", apart("env: {UCX_TLS: tcp}"), None, None),
+    ("LC3066", apart("parallelism: {tensor: 2}", "parallelism: {tensor: 1}"), None, None),
 ]
 
 APPLY: list[Row] = [

@@ -35,6 +35,8 @@ KEYLESS = {"env", "simulated"}
 NO_KEYS = {
     "simulate.speed": "--simulate",
     PRICE: "price an hour of a replica",
+    "slo.ttftPercentile": "percentile of slo.ttft",
+    "slo.itlPercentile": "percentile of slo.itl",
     "vendor": "vendor (by its profile)",
     "startupSeconds": "seconds to start (by its profile)",
 }

@@ -113,6 +113,13 @@ BY_ROUTER: Mapping[str, Mapping[str, Gap]] = {
         "Write router: {kind: llm-d}, or remove it.",
         "llmd-ctl",
     ),
+    **{
+        f"{level}.autoscale.scaler=hpa": _refused(
+            "its picker counts requests by pod, and an HPA cannot add them up",
+            "Write scaler: keda.", "llm-d",
+        )
+        for level in ("spec.defaults", "spec.models[]", "spec.models[].variants[]")
+    },
     "spec.models[].usage": _ignored("usage is counted as engines tell it", "llm-d"),
     "spec.models[].multimodal": _ignored("parts of prompts are counted by its own rules", "llm-d"),
     "spec.models[].slo": _ignored("it places by load and prefix, not by promises", "llm-d"),
@@ -128,7 +135,7 @@ BY_ROUTER: Mapping[str, Mapping[str, Gap]] = {
     "spec.router.secretRefs": _ignored(_OWN, "llm-d"),
     "spec.observability.traces": _ignored("it is not told of a collector yet", "llm-d"),
 }  # fmt: skip
-"""By path: the kinds of router with a gap."""
+"""By path, or PATH=VALUE: the kinds of router with a gap."""
 
 
 NEUTRAL: Mapping[str, object] = {"role": "both", "replicas": 1, "kind": "llmd-ctl"}
@@ -163,7 +170,9 @@ class _Check:
 
     def tell(self, path: Path) -> bool:
         """Report the gaps of one key; whether there is any."""
-        gap = BY_ROUTER.get(pattern(path), {}).get(self.spec.router.kind)
+        both = (pattern(path), f"{pattern(path)}={self.root.text(*path)}")
+        gaps = [BY_ROUTER.get(key, {}).get(self.spec.router.kind) for key in both]
+        gap = next((one for one in gaps if one is not None), None)
         if gap is not None:
             self._say(path, gap, f"with router kind {self.spec.router.kind}")
         owner = _owner(path)

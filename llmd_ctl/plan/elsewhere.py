@@ -131,6 +131,7 @@ def place_of(scene: Scene, model: spec.Model, ready: Ready, split: Parallel) -> 
         hosts=hosts,
         devices=devices,
         topology=topology,
+        transfer=ready.transfer,
     )
 
 

@@ -155,6 +155,23 @@ class Autoscale:
 
 
 @dataclass(frozen=True)
+class Transfer:
+    """How a replica hands KV to another, or takes it over.
+
+    `address_variable` is to hold the address at which others reach it; `resource` is that of its
+    network cards, one for each accelerator.
+    """
+
+    connector: str
+    transport: str | None = None
+    address_variable: str | None = None
+    resource: str | None = None
+    capabilities: tuple[str, ...] = ()
+    proxy: Image | None = None  # what stands before an engine and has prompts read elsewhere
+    protocol: str | None = None  # by which the proxy tells either side of the other
+
+
+@dataclass(frozen=True)
 class Place:
     """All of it, for one replica (or one router). `hosts`: machines that one replica spans.
 
@@ -172,6 +189,7 @@ class Place:
     follow: tuple[str, ...] = ()
     topology: str | None = None  # of the slice, where the accelerator comes in slices
     autoscale: Autoscale | None = None
+    transfer: Transfer | None = None  # None: it has no role, or is simulated
 
 
 @dataclass(frozen=True)
@@ -190,5 +208,5 @@ class Disaggregation:
     """How prefill and decode replicas of a model work together."""
 
     connector: str
-    transport: str
+    transport: str | None = None  # None: the connector's own
     min_prompt_tokens: int = 0

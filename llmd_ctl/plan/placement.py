@@ -38,6 +38,19 @@ from llmd_ctl.spec.placement import Placement
 T = TypeVar("T")
 CLUSTER = "kubernetes"
 GENERIC, GKE = "generic", "gke"
+LLM_D = "llm-d"
+# Of llm-d's release 0.9, as its guides name them; the sidecar stands where answers are written.
+PICKER = Image("ghcr.io/llm-d/llm-d-router-endpoint-picker:v0.9.0")
+PROXY = Image("ghcr.io/llm-d/llm-d-router-disagg-sidecar:v0.9.0")
+# What the sidecar calls the way in which each connector is told of the other side. A connector that
+# is not here is not one that llm-d's guides run, or needs more than a word.
+PROTOCOLS = {
+    "NixlConnector": "nixlv2",
+    "NixlPullConnector": "nixlv2",
+    "TPUConnector": "nixlv2",
+    "TPUConnectorHMA": "nixlv2",
+    "MooncakeConnector": "mooncake",
+}
 OWN_USER = "65532"  # of images/router; a number, so that a cluster can see that it is not root
 IN_CONTAINERS = (CLUSTER, "compose")
 NOTHING: dict[str, Any] = {  # by what a profile may say that a device plugin sees to
@@ -251,12 +264,17 @@ def own_image() -> Image:
     return Image(f"ghcr.io/llmd-ctl/router:{version('llmd-ctl')}", user=OWN_USER)
 
 
+def router_image(fleet: spec.FleetSpec) -> Image:
+    """The image of a router of this kind, where the fleet names none."""
+    return PICKER if fleet.router.kind == LLM_D else own_image()
+
+
 def router_place(fleet: spec.FleetSpec, target: spec.Target) -> tuple[Place, dict[str, str]]:
     """Where the router runs, and its variables."""
     levels = Levels((target, fleet.router))
     said, contained = fleet.router.image, target.kind in IN_CONTAINERS
     place = Place(
-        image=_image(said) if said is not None else own_image() if contained else None,
+        image=_image(said) if said is not None else router_image(fleet) if contained else None,
         container=levels.container(Container()),
         secrets=levels.secrets,
         nodes=levels.nodes(Nodes()),

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from llmd_ctl.plan.capabilities import check as check_capabilities
 from llmd_ctl.plan.capabilities import router_target
 from llmd_ctl.plan.dealing import check as check_dealing
+from llmd_ctl.plan.disaggregation import check_pairs
 from llmd_ctl.plan.elsewhere import LOCAL
 from llmd_ctl.plan.observed import Observed
 from llmd_ctl.plan.pairs import judge_pairs
 from llmd_ctl.plan.place import PlannedRouter, PlannedTarget
-from llmd_ctl.plan.placement import CLUSTER, router_place
+from llmd_ctl.plan.placement import CLUSTER, LLM_D, router_image, router_place
 from llmd_ctl.plan.records import (
     Multimodal,
     Plan,
@@ -70,6 +71,7 @@ def plan(
     _check_hosts(stock, catalog, observed, placed)
     targets = _targets(fleet.spec)
     check_dealing(targets, models, placed, report)
+    _name_tags(fleet.spec, models, report)
     report.raise_errors()
     stock.check_listed(placed)
     router = _router(fleet.spec, report)
@@ -117,7 +119,20 @@ def _model(scene: Scene, index: int, model: spec.Model, placed: list[Placed]) ->
         variants=tuple(variants),
         usage=model.usage,
         multimodal=Multimodal(**dict(model.multimodal)),
+        disaggregation=check_pairs(model, planner.sides, scene.report),
     )
+
+
+def _name_tags(fleet: spec.FleetSpec, models: Sequence[PlannedModel], report: Report) -> None:
+    """Warn of images of llm-d's router that are taken by their tags."""
+    if fleet.router.kind != LLM_D:
+        return
+    named = [] if fleet.router.image else [router_image(fleet)]
+    transfers = [v.place.transfer for m in models for v in m.variants if v.place is not None]
+    named += [one.proxy for one in transfers if one is not None and one.proxy is not None]
+    for image in dict.fromkeys(named):
+        message = f"the image {image.reference} has no known digest: its tag is rendered"
+        report.warn("LC3053", message, ("spec", "router", "kind"))
 
 
 def _name_replaced(catalog: Catalog, report: Report) -> None:

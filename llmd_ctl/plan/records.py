@@ -158,10 +158,12 @@ class PlannedVariant:
 
 @dataclass(frozen=True)
 class Slo:
-    """The 95th percentiles that are promised, in microseconds."""
+    """What is promised, in microseconds, and of how many requests in a hundred."""
 
     ttft_us: int | None = None
     itl_us: int | None = None
+    ttft_percentile: int | None = None
+    itl_percentile: int | None = None
 
 
 @dataclass(frozen=True)

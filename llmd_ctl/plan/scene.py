@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from llmd_ctl.plan.engines import Chosen
 from llmd_ctl.plan.observed import Observed
+from llmd_ctl.plan.place import Transfer
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.settings import Settings
 from llmd_ctl.plan.stock import Stock
@@ -53,3 +54,4 @@ class Ready:
     env_at: Mapping[str, Path]  # and where
     memory_bytes: int | None  # of the machine, or of the container elsewhere, where it is a device
     cores: int | None
+    transfer: Transfer | None = None  # of one with a role

@@ -27,8 +27,12 @@ def promise(model: spec.Model, path: Path, report: Report) -> Slo | None:
     if model.slo is None:
         return None
     at: Path = (*path, "slo")
+    said = model.slo
     return Slo(
-        _bound(model.slo.ttft, (*at, "ttft"), report), _bound(model.slo.itl, (*at, "itl"), report)
+        _bound(said.ttft, (*at, "ttft"), report),
+        _bound(said.itl, (*at, "itl"), report),
+        _percentile(said.ttft),
+        _percentile(said.itl),
     )
 
 
@@ -95,6 +99,10 @@ def _bound(bound: spec.Percentiles | None, path: Path, report: Report) -> int | 
             report.warn("LC3024", message, (*path, name))
     found: int = getattr(bound, taken)
     return found
+
+
+def _percentile(bound: spec.Percentiles | None) -> int | None:
+    return None if bound is None else int(_taken(bound).removeprefix("p"))
 
 
 def _taken(bound: spec.Percentiles) -> str:

@@ -13,6 +13,7 @@ from llmd_ctl import perf
 from llmd_ctl.plan import room
 from llmd_ctl.plan.apis import offered
 from llmd_ctl.plan.command import Served, command_of, environment_of
+from llmd_ctl.plan.disaggregation import Side, transfer_of
 from llmd_ctl.plan.elsewhere import (
     host_devices_of,
     is_here,
@@ -50,6 +51,7 @@ class VariantPlanner:
         self.model = model
         self.path = path
         self.slo = slo
+        self.sides: list[Side] = []  # all that were planned
         self.reader = ModelReader(scene.catalog, scene.observed, scene.report, model, path)
         self.halves: list[Half] = []  # what was planned with a role
 
@@ -58,6 +60,8 @@ class VariantPlanner:
         if variant.endpoint is not None:
             return self._external(variant, variant.endpoint, path)
         ready = self._ready(variant, path)
+        if ready is not None:
+            ready = transfer_of(ready, self.model, self.path, self.scene.report)
         if ready is None:
             return None
         choose_blocks(ready)
@@ -70,8 +74,10 @@ class VariantPlanner:
             return None
         self._check_machine(ready, sized)
         planned = self._planned(ready, sized)
-        if planned is not None and variant.role != "both":
-            self.halves.append(Half(ready, planned))
+        if planned is not None:
+            self.sides.append(Side(planned, ready))
+            if variant.role != "both":
+                self.halves.append(Half(ready, planned))
         return planned
 
     # --- understanding the words ---

@@ -21,7 +21,7 @@ from llmd_ctl.profiles.several import Several
 ROLES = (
     "tensor", "pipeline", "data", "expert", "maxModelLen", "maxSequences", "maxBatchedTokens",
     "blockSize", "dtype", "kvDtype", "kvBytes", "utilization", "prefixCaching", "revision",
-    "windowKvWhole",
+    "windowKvWhole", "kvTransfer",
 )  # fmt: skip
 Role = Annotated[str, number.Words(ROLES)]
 FlagType = Literal["str", "int", "float", "bool", "json"]

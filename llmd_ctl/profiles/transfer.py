@@ -22,7 +22,9 @@ class Transport(Cited):
     env: Mapping[str, str] = field(default_factory=dict)
     resource: str = ""  # the extended resource of its network cards, one for each device
     capabilities: tuple[str, ...] = ()
-    connector: Mapping[str, str] = field(default_factory=dict)  # kv_connector_extra_config
+    connector: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # kv_connector_extra_config
     note: str = ""
 
 
@@ -36,6 +38,7 @@ class Transfer(Cited):
     also: tuple[str, ...] = ()  # other connectors that work
     buffers: tuple[str, ...] = ()  # where kv_buffer_device may lie, the default first
     side_channel_port: number.Port = number.Number(None, "none needed", "high")
+    address_variable: str = ""  # that says where others reach it; empty: it finds out itself
     note: str = ""
 
 

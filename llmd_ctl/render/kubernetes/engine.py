@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 
 from llmd_ctl.plan import HOST, PORT, Plan, PlannedModel, PlannedVariant
 from llmd_ctl.plan.place import LEADER, RANK, Place
@@ -44,6 +45,7 @@ from llmd_ctl.render.kubernetes.pods import (
     PodTemplate,
     Volume,
 )
+from llmd_ctl.render.kubernetes.sidecar import joined, serving_port
 from llmd_ctl.render.process import engine_document
 
 ANY_ADDRESS = "0.0.0.0"  # a pod is reached by its own address
@@ -54,8 +56,7 @@ DEFAULT_DRAIN_MS = 30_000  # as the router's limits.drainMs
 SLACK_SECONDS = 600  # for images to be pulled, beside the start itself
 # What the controller of LeaderWorkerSets puts into each container; Kubernetes fills them in.
 FILLED = {
-    HOST: ANY_ADDRESS, PORT: str(ENGINE_PORT),
-    LEADER: "$(LWS_LEADER_ADDRESS)", RANK: "$(LWS_WORKER_INDEX)",
+    HOST: ANY_ADDRESS, LEADER: "$(LWS_LEADER_ADDRESS)", RANK: "$(LWS_WORKER_INDEX)",
 }  # fmt: skip
 EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 DOMAIN_CLAIM = "domain"
@@ -163,6 +164,7 @@ class _Maker:
             files,
         )
         pod = engine_pod(variant, self.place, command, around, serves=serves)
+        pod = joined(pod, self.place)
         return PodTemplate(
             PodMeta({**labels, SERVING: "true"} if serves else labels, annotations), pod
         )
@@ -170,14 +172,15 @@ class _Maker:
     def _words(self, command: tuple[str, ...]) -> tuple[str, ...]:
         if self.document is not None:
             return (*SIMULATED, f"{CONFIG_MOUNT}/{CONFIG_FILE}")
-        return tuple(_filled(word) for word in command)
+        given = {**FILLED, PORT: str(serving_port(self.variant))}
+        return tuple(_filled(word, given) for word in command)
 
 
-def _filled(word: str) -> str:
+def _filled(word: str, given: Mapping[str, str]) -> str:
     """A word of a command, with what the cluster gives; the leader's address may have a port."""
     name, colon, port = word.partition(":")
-    if word in FILLED or (name == LEADER and port.isdecimal()):
-        return FILLED[name] + colon + port
+    if word in given or (name == LEADER and port.isdecimal()):
+        return given[name] + colon + port
     return escaped(word)
 
 

@@ -16,15 +16,29 @@ from typing import Any
 from llmd_ctl.plan import Plan
 from llmd_ctl.plan.place import PlannedTarget
 from llmd_ctl.render.file import RenderedFile, header
+from llmd_ctl.render.kubernetes.autoscale import PROMETHEUS
+from llmd_ctl.render.kubernetes.custom import PodMonitor, PrometheusRule
 from llmd_ctl.render.kubernetes.document import dumped, to_document
+from llmd_ctl.render.kubernetes.llm_d import GATEWAY
 from llmd_ctl.render.kubernetes.manifests import Manifest, manifests
-from llmd_ctl.render.kubernetes.names import CLUSTER_DOMAIN, DOMAIN, LLM_D, Names, after
+from llmd_ctl.render.kubernetes.names import CLUSTER_DOMAIN, DOMAIN, LLM_D, ROUTER, Names, after
 
 Json = dict[str, Any]
 WORKLOADS = ("Deployment", "LeaderWorkerSet")
 OLDEST = ">=1.30.0-0"  # where pods may sleep before they end
 MIRROR = "{{ with .Values.imageRegistry }}{{ . }}/{{ end }}"
 OURS = f"^({DOMAIN}|{LLM_D}|app\\.kubernetes\\.io)/"
+# Of what watches, the definitions may be missing: a chart is installed whole or not at all.
+WATCHED = f'.Capabilities.APIVersions.Has "{PodMonitor.API}"'
+CONDITIONS = {
+    "NetworkPolicy": ".Values.networkPolicy",
+    **dict.fromkeys((PodMonitor.KIND, PrometheusRule.KIND), WATCHED),
+}
+WORD = {"type": "string", "minLength": 1}
+MORE = {
+    "gateway": "The Gateway, in the release's namespace, that has the routes.",
+    "prometheusAddress": "The Prometheus that KEDA asks how many requests there are.",
+}
 TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 
 
@@ -96,6 +110,7 @@ class Chart:
     marks: Marks
     engines: dict[str, int] = field(default_factory=dict)
     routers: int | None = None
+    more: dict[str, str] = field(default_factory=dict)
 
     def template(self, manifest: Manifest) -> str:
         """A file of objects as a file of templates."""
@@ -109,17 +124,33 @@ class Chart:
         else:
             metadata[self.marks.block("extraAnnotations", "annotations")] = ""
         spec = document.get("spec", {})
-        if document["kind"] in WORKLOADS and "replicas" in spec:
+        if document["kind"] in WORKLOADS and "replicas" in spec and not self._is_picker(metadata):
             spec["replicas"] = self._replicas(metadata["name"], spec["replicas"])
+        if document["kind"] == "ScaledObject":
+            for trigger in spec["triggers"]:
+                trigger["metadata"]["serverAddress"] = self._said("prometheusAddress", PROMETHEUS)
+        if document["kind"] == "HTTPRoute":
+            spec["parentRefs"] = [{"name": self._said("gateway", GATEWAY)}]
         if document["kind"] == "Service" and metadata["name"] == self.names.router:
             spec["type"] = self.marks.word("{{ .Values.routerServiceType }}")
         for container in _containers(spec):
             container["imagePullPolicy"] = self.marks.word("{{ .Values.imagePullPolicy }}")
             container["image"] = self.marks.word(MIRROR) + container["image"]
         text = self.marks.filled(dumped(document))
-        if document["kind"] == "NetworkPolicy":
-            return f"{{{{- if .Values.networkPolicy }}}}\n{text}{{{{- end }}}}\n"
+        condition = CONDITIONS.get(document["kind"])
+        if condition is not None:
+            return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
         return text
+
+    def _is_picker(self, metadata: Json) -> bool:
+        """Whether it is of llm-d's router: how many there are decides how each is started."""
+        of_router = metadata["labels"][f"{DOMAIN}/component"] == ROUTER
+        return bool(of_router and metadata["name"] != self.names.router)
+
+    def _said(self, value: str, default: str) -> str:
+        """A mark for a value that only some charts have."""
+        self.more[value] = default
+        return self.marks.word(f"{{{{ .Values.{value} }}}}")
 
     def _replicas(self, name: str, count: int) -> str:
         if name == self.names.router:
@@ -170,6 +201,7 @@ class Chart:
                 "networkPolicy", "Whether only the router, Prometheus and engines reach engines.",
                 default=True, schema={"type": "boolean"},
             ),
+            *(Value(name, MORE[name], said, WORD) for name, said in sorted(self.more.items())),
             Value("extraLabels", "Labels for every object, beside those of the fleet.", {}, texts),
             Value("extraAnnotations", "Annotations for every object.", {}, texts),
         )  # fmt: skip
@@ -208,6 +240,7 @@ def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
 def _containers(document: Any) -> Iterator[Json]:
     if isinstance(document, dict):
         yield from document.get("containers", [])
+        yield from document.get("initContainers", [])
         for value in document.values():
             yield from _containers(value)
 

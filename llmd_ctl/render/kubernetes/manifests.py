@@ -10,14 +10,15 @@ from dataclasses import dataclass
 
 from llmd_ctl.plan import Plan
 from llmd_ctl.plan.place import PlannedTarget
+from llmd_ctl.render.kubernetes.autoscale import LLM_D, scaler
 from llmd_ctl.render.kubernetes.document import Meta, Object
 from llmd_ctl.render.kubernetes.engine import engine_objects
+from llmd_ctl.render.kubernetes.llm_d import llm_d_objects
+from llmd_ctl.render.kubernetes.monitoring import monitoring_objects
 from llmd_ctl.render.kubernetes.names import Names
 from llmd_ctl.render.kubernetes.network import engine_policy
 from llmd_ctl.render.kubernetes.objects import ServiceAccount
 from llmd_ctl.render.kubernetes.router import router_objects
-
-OURS = "llmd-ctl"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ def manifests(plan: Plan, target: PlannedTarget, after: str = "") -> tuple[Manif
     `after` is what a Service's name is followed by, so that the router asks for one name and no
     server beyond the cluster hears of it; empty: the search list of its pod makes it whole.
     """
-    names = Names.of(plan)
+    names, router = Names.of(plan), plan.router
+    theirs = router is not None and router.kind == LLM_D
     here = [
         (model, variant)
         for model in plan.models
@@ -42,12 +44,22 @@ def manifests(plan: Plan, target: PlannedTarget, after: str = "") -> tuple[Manif
         if variant.place is not None and variant.target == target.name
     ]
     found = [
-        Manifest(f"engine-{names.engine(*one)}", engine_objects(plan, names, *one)) for one in here
+        Manifest(
+            f"engine-{names.engine(*one)}",
+            (*engine_objects(plan, names, *one), *scaler(plan, names, *one)),
+        )
+        for one in here
     ]
     if here:
         account = ServiceAccount(Meta(names.engines, names.shared_labels()))
-        found.append(Manifest("engines", (account, engine_policy(names))))
-    router = plan.router
-    if router is not None and router.target == target.name and router.kind == OURS:
-        found.append(Manifest("router", router_objects(plan, names, router, after)))
+        found.append(Manifest("engines", (account, engine_policy(names, gateway=theirs))))
+    if router is not None and router.target == target.name:
+        made = (
+            llm_d_objects(plan, names, router)
+            if router.kind == LLM_D
+            else router_objects(plan, names, router, after)
+        )
+        found.append(Manifest("router", made))
+    watched = monitoring_objects(plan, names, target, engines=bool(here))
+    found.append(Manifest("monitoring", watched))
     return tuple(sorted((one for one in found if one.objects), key=lambda one: one.name))

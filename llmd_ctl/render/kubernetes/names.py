@@ -74,6 +74,14 @@ class Names:
         """The Secret with the certificates of an endpoint that runs already, which users make."""
         return f"{self.engine(model, variant)}-tls"
 
+    def joined(self, model: PlannedModel) -> str:
+        """What serves all variants of a model together; a variant is never called that."""
+        return _fitting((self.fleet, model.name), exact=False)
+
+    def picker(self, pool: str) -> str:
+        """The picker of a pool."""
+        return f"{pool}-picker"
+
     def fleet_labels(self, component: str) -> dict[str, str]:
         """What selects all engines, or the router."""
         return {f"{DOMAIN}/fleet": self.fleet, f"{DOMAIN}/component": component}

@@ -40,8 +40,11 @@ def engine_service(names: Names, model: PlannedModel, variant: PlannedVariant) -
     )
 
 
-def engine_policy(names: Names) -> NetworkPolicy:
-    """The wall around all engines of a fleet."""
+def engine_policy(names: Names, *, gateway: bool = False) -> NetworkPolicy:
+    """The wall around all engines of a fleet.
+
+    Nothing tells where a `gateway` is, or that it runs in pods: then whoever reaches the port may.
+    """
     router = Peer(Labels(names.fleet_labels(ROUTER)))
     prometheus = Peer(Labels(PROMETHEUS), namespace_selector=Labels())
     engines = Peer(Labels(names.fleet_labels(ENGINE)))
@@ -51,7 +54,7 @@ def engine_policy(names: Names) -> NetworkPolicy:
             pod_selector=Labels(names.fleet_labels(ENGINE)),
             policy_types=("Ingress",),
             ingress=(
-                Ingress((router, prometheus), (PolicyPort(ENGINE_PORT),)),
+                Ingress(() if gateway else (router, prometheus), (PolicyPort(ENGINE_PORT),)),
                 # Hosts of one replica, and prefill and decode, talk on ports that engines choose.
                 Ingress((engines,)),
             ),

@@ -77,7 +77,7 @@ class Rolling:
 class Strategy:
     """How pods are replaced."""
 
-    rolling_update: Rolling
+    rolling_update: Rolling | None
     type: str = "RollingUpdate"
 
 

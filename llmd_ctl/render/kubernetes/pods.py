@@ -19,10 +19,18 @@ class KeyOf:
 
 
 @dataclass(frozen=True)
-class ValueFrom:
-    """Where a variable's value is from."""
+class FieldRef:
+    """A field of the pod itself, as it runs."""
 
-    secret_key_ref: KeyOf
+    field_path: str
+
+
+@dataclass(frozen=True)
+class ValueFrom:
+    """Where a variable's value is from: one of the two."""
+
+    secret_key_ref: KeyOf | None = None
+    field_ref: FieldRef | None = None
 
 
 @dataclass(frozen=True)
@@ -65,13 +73,22 @@ class HttpGet:
 
 
 @dataclass(frozen=True)
-class Probe:
-    """How often it is made, and how many failures count."""
+class GrpcProbe:
+    """A call of gRPC's own health service."""
 
-    http_get: HttpGet
+    port: int
+    service: str
+
+
+@dataclass(frozen=True)
+class Probe:
+    """How often it is made, and how many failures count; by one of the two."""
+
+    http_get: HttpGet | None
     period_seconds: int
     failure_threshold: int
     timeout_seconds: int = 5
+    grpc: GrpcProbe | None = None
 
 
 @dataclass(frozen=True)
@@ -199,7 +216,9 @@ class Container:
 
     name: str
     image: str
-    command: tuple[str, ...]
+    command: tuple[str, ...] = ()  # none: the image's own
+    args: tuple[str, ...] = ()
+    restart_policy: str | None = None  # Always: a sidecar, among the init containers
     image_pull_policy: str | None = None
     env: tuple[Variable, ...] = ()
     env_from: tuple[Variables, ...] = ()
@@ -264,6 +283,7 @@ class PodSpec:
 
     containers: tuple[Container, ...]
     service_account_name: str
+    init_containers: tuple[Container, ...] = ()
     automount_service_account_token: bool = False
     enable_service_links: bool = False
     termination_grace_period_seconds: int | None = None

@@ -148,6 +148,24 @@ def cluster(variants: str) -> Meet:
     return meet
 
 
+def apart(prefill: str = "", decode: str = "", how: str = "{transport: ib}") -> Meet:
+    """Prefill and decode apart on H100s in a cluster; `prefill` and `decode` say more of each."""
+    given = ("prefill", prefill), ("decode", decode)
+    variants = "\n".join(
+        f"- {{name: {role[0]}, accelerator: nvidia-h100, role: {role}{', ' * bool(more)}{more}}}"
+        for role, more in given
+    )
+    text = fleet_text(
+        variants, model=f"disaggregation: {how}", spec="router: {kind: llm-d}"
+    ).replace("kind: local", "kind: kubernetes")
+
+    def meet(_bench: Bench) -> Sequence[Problem]:
+        made: list[Problem] = []
+        return (*raised(lambda: made.extend(plan_text(text, simulate=None).warnings)), *made)
+
+    return meet
+
+
 def h100(more: str, **others: Any) -> Meet:
     """A variant on an H100."""
     return planning(f"- {{name: v, accelerator: nvidia-h100{', ' * bool(more)}{more}}}", **others)

@@ -280,5 +280,5 @@ def test_a_bundle_for_a_network_is_never_half() -> None:
     efa = CATALOG.accelerator("nvidia-h100").spec.transports["efa"]
     assert efa.env["FI_EFA_ENABLE_SHM_TRANSFER"] == "0"
     assert (efa.resource, dict(efa.connector)) == (
-        "vpc.amazonaws.com/efa", {"backends": "LIBFABRIC"},
+        "vpc.amazonaws.com/efa", {"backends": ("LIBFABRIC",)},
     )  # fmt: skip

@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from llmd_ctl.plan.place import Cache, Image, Place, PlannedRouter, Secret
+from llmd_ctl.plan.place import Cache, Image, Place, PlannedRouter, Secret, Transfer
 from tests.unit.render.kubernetes.clusters import FULL, cluster, engine, scaled, texts
 
 # What no manifest of an engine has, and why.
 ELSEWHERE = {
     "accelerators.device_class": "no field of a fleet asks for claims instead of resources",
-    "autoscale.max": "for the objects of what scales",
-    "autoscale.scaler": "for the objects of what scales",
-    "autoscale.in_flight": "for the objects of what scales",
 }
 ANOTHER: Mapping[str, Any] = {
     "image.digest": None,
@@ -27,6 +24,8 @@ ANOTHER: Mapping[str, Any] = {
     "nodes.tolerations.operator": "Exists",
     "hosts": 3,
     "autoscale.min": 2,
+    "autoscale.scaler": "hpa",
+    "transfer": Transfer("NixlConnector", capabilities=("IPC_LOCK",)),
     "cache.claim": "models",
     "cache.size_bytes": 1 << 30,
 }

@@ -54,9 +54,15 @@ def transfer_of(ready: Ready, model: spec.Model, path: Path, report: Report) -> 
     words = _words(KV_ROLES[ready.variant.role], connector, on, transport)
     ready.settings.decide("kvTransfer", json.dumps(words, separators=(",", ":")))
     _check_own(ready, transport, report)
+    prefills = ready.variant.role == PREFILL
+    own = ready.chosen.engine.spec.prefill_env if prefills else {}
     return replace(
         ready,
-        env={**(transport.env if transport else {}), **ready.env},
+        env={
+            **{name: each.value for name, each in own.items()},
+            **(transport.env if transport else {}),
+            **ready.env,
+        },
         transfer=Transfer(
             connector=connector,
             transport=named,

@@ -80,6 +80,7 @@ class EngineSpec:
     inert: Mapping[str, Scalar] = field(default_factory=dict)  # of those two: what changes nothing
     not_yet: Mapping[str, str] = field(default_factory=dict)  # flag to what has to be built first
     env: Mapping[str, EnvironmentSetting] = field(default_factory=dict)
+    prefill_env: Mapping[str, EnvironmentSetting] = field(default_factory=dict)  # of that role
     local_model_env: Mapping[str, EnvironmentSetting] = field(default_factory=dict)
     image_launch: tuple[str, ...] = ()  # in its image; empty: as anywhere
     caches: Mapping[str, str] = field(default_factory=dict)  # variable to a folder of the cache

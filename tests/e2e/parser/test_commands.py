@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from llmd_ctl.errors import LlmdError
-from llmd_ctl.plan import HOST, PORT, Observed, Plan, PlannedModel, plan
+from llmd_ctl.plan import HOST, PORT, Observed, Plan, PlannedModel, PlannedVariant, plan
 from llmd_ctl.profiles import Catalog
 from llmd_ctl.spec import load_fleets
 
@@ -77,9 +77,22 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[PlannedModel]:
     return found
 
 
-def arguments(model: PlannedModel) -> list[str]:
+def parsed(vllm: Path, lines: list[list[str]]) -> list[Any]:
+    """What vLLM's own parser makes of each line."""
+    done = subprocess.run(
+        [str(vllm.parent / "python"), str(PARSE)],
+        input=json.dumps(lines),
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"},
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    answers: list[Any] = json.loads(done.stdout)
+    assert len(answers) == len(lines)
+    return answers
+
+
+def arguments(variant: PlannedVariant) -> list[str]:
     """What stands behind `vllm serve`."""
-    command = model.variants[0].command
+    command = variant.command
     start = command.index("serve") + 1
     fills = {HOST: "0.0.0.0", PORT: "8000"}
     return [fills.get(word, word) for word in command[start:]]
@@ -91,20 +104,49 @@ def test_vllm_takes_every_planned_command(
     models: list[PlannedModel], vllm_executable: Path
 ) -> None:
     assert len(models) >= LEAST
-    done = subprocess.run(
-        [str(vllm_executable.parent / "python"), str(PARSE)],
-        input=json.dumps([arguments(model) for model in models]),
-        env=os.environ | {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"},
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    answers = json.loads(done.stdout)
-    assert len(answers) == len(models)
+    answers = parsed(vllm_executable, [arguments(model.variants[0]) for model in models])
     wrong = [
         f"{model.uri} on {model.variants[0].accelerator}: {why}"
         for model, answer in zip(models, answers, strict=True)
         for why in differences(model, answer)
     ]
     assert wrong == []
+
+
+APART = """apiVersion: fleet.llmd-ctl.dev/v1alpha1
+kind: Fleet
+metadata: {{name: test}}
+spec:
+  targets: [{{name: there, kind: kubernetes}}]
+  router: {{kind: llm-d}}
+  defaults: {{engine: {{name: vllm, image: "example/vllm:test"}}}}
+  models:
+  - name: chat
+    uri: hf://meta-llama/Llama-3.1-8B-Instruct
+    maxModelLen: 8192
+    disaggregation: {how}
+    variants:
+    - {{name: p, accelerator: {accelerator}, role: prefill}}
+    - {{name: d, accelerator: {accelerator}, role: decode}}
+"""
+SIDES = (
+    ("nvidia-h100", "{transport: ib}"), ("nvidia-h100", "{transport: efa}"),
+    ("nvidia-b200", "{connector: MooncakeConnector}"), ("amd-mi300x", "{minPromptTokens: 8}"),
+    ("intel-max-1550", "{minPromptTokens: 8}"), ("google-tpu-v6e", "{minPromptTokens: 8}"),
+)  # fmt: skip
+
+
+@pytest.mark.real
+def test_vllm_takes_prefill_and_decode_apart(tmp_path: Path, vllm_executable: Path) -> None:
+    catalog = Catalog.load()
+    variants: list[PlannedVariant] = []
+    for accelerator, how in SIDES:
+        fleet = tmp_path / "fleet.yaml"
+        fleet.write_text(APART.format(accelerator=accelerator, how=how))
+        (loaded,) = load_fleets([fleet])
+        variants += plan(loaded, catalog, Observed(), None).models[0].variants
+    answers = parsed(vllm_executable, [arguments(variant) for variant in variants])
+    assert [answer["refused"] for answer in answers if "refused" in answer] == []
 
 
 def differences(model: PlannedModel, answer: Mapping[str, Any]) -> list[str]:

@@ -13,7 +13,7 @@ from llmd_ctl.plan.scene import Ready, Scene
 def offered(scene: Scene, ready: Ready, title: str) -> tuple[str, ...] | None:
     """Return the APIs that requests for it may be of; None is all."""
     said = ready.variant.offers
-    if not ready.simulated or (scene.rehearsal and not ready.chosen.is_simulated):
+    if ready.is_real:
         return said
     known = simulated(scene.catalog).spec.apis
     spoken = tuple(name for name in known if said is None or name in said)

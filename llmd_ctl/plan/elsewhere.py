@@ -103,8 +103,7 @@ def place_of(scene: Scene, model: spec.Model, ready: Ready, split: Parallel) -> 
         scene.report.add("LC3054", message, (*path, "accelerator"), hint=hint)
         return None
     hosts, topology, devices = _hosts(scene, ready, split, target)
-    rehearsed = scene.rehearsal and not ready.chosen.is_simulated
-    if ready.simulated and not rehearsed:
+    if not ready.is_real:
         return _simulated(levels, target, devices)
     container = container_of(accelerator)
     if target.kind != CLUSTER:  # what a scheduler should set aside is no bound

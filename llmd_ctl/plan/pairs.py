@@ -11,17 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmd_ctl.plan.line import line_of, place_of
+from llmd_ctl.plan.place import Disaggregation
 from llmd_ctl.plan.records import PlannedVariant
 from llmd_ctl.plan.report import Report
 from llmd_ctl.plan.scene import Ready
 from llmd_ctl.profiles.rules.pair import Pair, PairFinding, Side
 from llmd_ctl.profiles.rules.pairs import check_pair
 from llmd_ctl.spec import fleet as spec
+from llmd_ctl.spec.placement import Disaggregation as Said
+
+BOTH = "both"
 
 
 @dataclass(frozen=True)
 class Half:
-    """A variant with a role: its words, and what was planned of them."""
+    """A variant of a model with roles: its words, and what was planned of them."""
 
     ready: Ready
     planned: PlannedVariant
@@ -38,8 +42,26 @@ class Half:
         return Side(line_of(self.ready, uri), None if image is None else image.pinned)
 
 
-def judge_pairs(model: spec.Model, halves: Sequence[Half], report: Report) -> None:
-    """Report what is wrong between each prefill and each decode variant of a model."""
+def join(model: spec.Model, halves: Sequence[Half], report: Report) -> Disaggregation | None:
+    """What joins the replicas of a model; None where nothing is handed over.
+
+    Reported is what is wrong between each prefill and each decode variant, and who has no part.
+    """
+    if all(half.planned.role == BOTH for half in halves):
+        return None
+    for half in halves:
+        if half.planned.role == BOTH:
+            message = f"{half.planned.name} has no role beside variants that have one"
+            report.add("LC3063", message, (*half.ready.path, "accelerator"))
+    _judge(model, halves, report)
+    transfer = next((half.ready.transfer for half in halves if half.ready.transfer), None)
+    if transfer is None:
+        return None
+    said = model.disaggregation or Said()
+    return Disaggregation(transfer.connector, transfer.transport, said.min_prompt_tokens)
+
+
+def _judge(model: spec.Model, halves: Sequence[Half], report: Report) -> None:
     judged = [half for half in halves if half.is_judged]
     for prefill in judged:
         for decode in judged:
@@ -51,7 +73,7 @@ def judge_pairs(model: spec.Model, halves: Sequence[Half], report: Report) -> No
 
 def _pair(model: spec.Model, prefill: Half, decode: Half) -> Pair:
     said = model.disaggregation.connector if model.disaggregation is not None else None
-    known = prefill.ready.chosen.on.transfer
+    known = prefill.ready.transfer or prefill.ready.chosen.on.transfer  # simulated: as it would be
     connector = said or (known.connector if known is not None else None)
     return Pair(prefill.side(model.uri), decode.side(model.uri), connector)
 

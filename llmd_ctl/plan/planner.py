@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from llmd_ctl.plan.capabilities import check as check_capabilities
 from llmd_ctl.plan.capabilities import router_target
 from llmd_ctl.plan.dealing import check as check_dealing
-from llmd_ctl.plan.disaggregation import check_pairs
 from llmd_ctl.plan.elsewhere import LOCAL
 from llmd_ctl.plan.observed import Observed
-from llmd_ctl.plan.pairs import judge_pairs
+from llmd_ctl.plan.pairs import join
 from llmd_ctl.plan.place import PlannedRouter, PlannedTarget
 from llmd_ctl.plan.placement import CLUSTER, LLM_D, router_image, router_place
 from llmd_ctl.plan.records import (
@@ -104,7 +103,7 @@ def _model(scene: Scene, index: int, model: spec.Model, placed: list[Placed]) ->
         if planned is not None:
             variants.append(planned)
             placed.append(Placed(model.name, planned, where))
-    judge_pairs(model, planner.halves, scene.report)
+    joined = join(model, planner.halves, scene.report)
     check_prices(model, variants, routing, scene.report)
     lengths = [v.max_model_len for v in variants if v.max_model_len is not None]
     return PlannedModel(
@@ -119,7 +118,7 @@ def _model(scene: Scene, index: int, model: spec.Model, placed: list[Placed]) ->
         variants=tuple(variants),
         usage=model.usage,
         multimodal=Multimodal(**dict(model.multimodal)),
-        disaggregation=check_pairs(model, planner.sides, scene.report),
+        disaggregation=joined,
     )
 
 

@@ -50,6 +50,7 @@ class Ready:
     settings: Settings
     shape: ModelShape
     simulated: bool
+    is_real: bool  # what would run is looked at: it is not simulated, or only for a rehearsal
     env: Mapping[str, str]  # that the fleet file says
     env_at: Mapping[str, Path]  # and where
     memory_bytes: int | None  # of the machine, or of the container elsewhere, where it is a device

@@ -13,7 +13,7 @@ from llmd_ctl import perf
 from llmd_ctl.plan import room
 from llmd_ctl.plan.apis import offered
 from llmd_ctl.plan.command import Served, command_of, environment_of
-from llmd_ctl.plan.disaggregation import Side, transfer_of
+from llmd_ctl.plan.disaggregation import transfer_of
 from llmd_ctl.plan.elsewhere import (
     host_devices_of,
     is_here,
@@ -51,9 +51,8 @@ class VariantPlanner:
         self.model = model
         self.path = path
         self.slo = slo
-        self.sides: list[Side] = []  # all that were planned
         self.reader = ModelReader(scene.catalog, scene.observed, scene.report, model, path)
-        self.halves: list[Half] = []  # what was planned with a role
+        self.halves: list[Half] = []  # all that were planned
 
     def plan(self, variant: spec.Variant, path: Path) -> PlannedVariant | None:
         """Return the planned variant, or None with its problems reported."""
@@ -75,9 +74,7 @@ class VariantPlanner:
         self._check_machine(ready, sized)
         planned = self._planned(ready, sized)
         if planned is not None:
-            self.sides.append(Side(planned, ready))
-            if variant.role != "both":
-                self.halves.append(Half(ready, planned))
+            self.halves.append(Half(ready, planned))
         return planned
 
     # --- understanding the words ---
@@ -106,6 +103,7 @@ class VariantPlanner:
             memory, cores = machine_of(scene.spec, self.model, variant, accelerator)
         return Ready(
             variant, path, accelerator, chosen, settings, shape, is_simulated,
+            is_real=not is_simulated or (scene.rehearsal and not chosen.is_simulated),
             env=levels_of(scene.spec, self.model, variant).env,
             env_at=variables_at(scene.spec, variant, path),
             memory_bytes=memory,

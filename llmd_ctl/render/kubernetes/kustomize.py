@@ -6,24 +6,31 @@ target's, if it has one, and whoever applies it says it else.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
+from llmd_ctl.errors import UsageError
 from llmd_ctl.plan import Plan
 from llmd_ctl.plan.place import PlannedTarget
 from llmd_ctl.render.file import RenderedFile, header
-from llmd_ctl.render.kubernetes.document import dumped, to_yaml
+from llmd_ctl.render.kubernetes.document import dumped, to_document, to_yaml
 from llmd_ctl.render.kubernetes.manifests import manifests
 from llmd_ctl.render.kubernetes.names import after
+
+LOST = re.compile(r"[\x7f-\x9f]")
+"""Characters that kustomize 5.8 turns into others without a word, or fails on."""
 
 
 def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
     """The files of a target."""
     head = header(plan, target.name)
     whole = after(target.namespace) if target.namespace is not None else ""
-    files = [
-        RenderedFile(f"{one.name}.yaml", head + to_yaml(one.objects))
-        for one in manifests(plan, target, whole)
-    ]
+    parts = manifests(plan, target, whole)
+    for part in parts:
+        for one in part.objects:
+            _refuse_lost(f"{one.KIND} {one.metadata.name}", to_document(one))
+    files = [RenderedFile(f"{part.name}.yaml", head + to_yaml(part.objects)) for part in parts]
     kustomization: dict[str, Any] = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
@@ -33,3 +40,27 @@ def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
         kustomization["namespace"] = target.namespace
     files.append(RenderedFile("kustomization.yaml", head + dumped(kustomization)))
     return tuple(sorted(files, key=lambda file: file.path))
+
+
+def _refuse_lost(owner: str, document: Any) -> None:
+    """Raise `UsageError` for text that kustomize would not hand on as it is."""
+    for text in _texts(document):
+        lost = LOST.search(text)
+        if lost is not None:
+            raise UsageError.of(
+                "LC6004",
+                f"kustomize cannot write the character U+{ord(lost[0]):04X} of {owner}",
+                found=ascii(text[:60]),
+                hint="Render with --format helm, which can, or take the character out.",
+            )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from (key, *_texts(item))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)

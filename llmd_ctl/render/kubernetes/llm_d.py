@@ -59,7 +59,9 @@ def llm_d_objects(plan: Plan, names: Names, router: PlannedRouter) -> tuple[Obje
         pools = tuple(pools_of(names, model))
         for pool in pools:
             found.append(_pool(names, pool))
-            found += picker_objects(names, router, pool.name, _labels(pool), model, pool.is_apart)
+            found += picker_objects(
+                names, router, pool.name, _labels(pool), model, apart=pool.is_apart
+            )
         if pools:
             found.append(_route(names, model, pools, several=len(plan.models) > 1))
     return tuple(found)

@@ -69,9 +69,10 @@ def picker_objects(
     pool: str,
     labels: dict[str, str],
     model: PlannedModel,
-    apart: bool,  # noqa: FBT001 - whether prompts are read elsewhere than answers are written
+    *,
+    apart: bool,
 ) -> tuple[Object, ...]:
-    """All objects of a pool's picker."""
+    """All objects of a pool's picker. `apart`: prompts are read elsewhere than answers written."""
     name = names.picker(pool)
     selector = {**names.fleet_labels("router"), f"{DOMAIN}/pool": pool}
     meta = Meta(name, {**names.router_labels(), **labels, f"{DOMAIN}/pool": pool})

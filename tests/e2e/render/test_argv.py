@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,20 @@ import pytest
 import yaml
 
 from llmd_ctl.plan import HOST, PORT, Plan
+from llmd_ctl.plan.place import PlannedTarget
 from llmd_ctl.render.targets import render_target
 from tests.e2e.render.clients import Clients, Cluster, Object
+from tests.unit.controller.plans import real_variant
 from tests.unit.render.hostile import ENV, WORDS
 from tests.unit.render.kubernetes.clusters import FULL, TARGET, engine
 from tests.unit.render.kubernetes.clusters import cluster as planned
+from tests.unit.render.places import BASE, whole
 
 pytestmark = pytest.mark.cluster
 
 # What kustomize 5.8 writes of it is no YAML, and kubectl says so; Helm hands it on.
 NOT_BY_KUSTOMIZE = "\x7f"
+BOX = PlannedTarget("box", "compose")
 KUSTOMIZED = tuple(word for word in WORDS if word != NOT_BY_KUSTOMIZE)
 
 
@@ -85,6 +90,15 @@ def test_every_word_and_variable_arrives(
     assert variables(words).items() <= found["env"].items()
 
 
+def test_compose_starts_every_word_with_every_variable(clients: Clients, tmp_path: Path) -> None:
+    made = replace(real_variant("a"), command=("run", *WORDS, HOST, PORT), env=ENV, place=BASE)
+    for file in render_target(whole(BOX, made), BOX.name):
+        (tmp_path / file.path).write_text(file.text)
+    found = clients.decoded("compose", tmp_path / "compose.yaml")["chat-a-0"]
+    assert found["argv"] == ["run", *WORDS, "0.0.0.0", "8000"]
+    assert ENV.items() <= found["env"].items()
+
+
 def test_the_server_gives_back_what_was_planned(
     clients: Clients,
     cluster: Cluster,
@@ -107,7 +121,10 @@ def test_hosts_of_a_group_get_every_word(clients: Clients, tmp_path: Path) -> No
 
 
 def test_what_kustomize_cannot_write_it_refuses(clients: Clients, tmp_path: Path) -> None:
-    folder = written(hostile((NOT_BY_KUSTOMIZE,)), "kustomize", tmp_path)
-    done = clients.run("kubectl", "kustomize", folder)
+    """So `render` refuses it before; with what is here gone, it could stop to."""
+    (tmp_path / "kustomization.yaml").write_text("resources: [map.yaml]\n")
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+    (tmp_path / "map.yaml").write_text(f'{head}data: {{a: "\\x7F"}}\n')
+    done = clients.run("kubectl", "kustomize", tmp_path)
     assert done.returncode != 0
     assert "control characters are not allowed" in done.stderr

@@ -148,15 +148,17 @@ def cluster(variants: str) -> Meet:
     return meet
 
 
-def apart(prefill: str = "", decode: str = "", how: str = "{transport: ib}") -> Meet:
+def apart(
+    prefill: str = "", decode: str = "", how: str = "{transport: ib}", more: str = ""
+) -> Meet:
     """Prefill and decode apart on H100s in a cluster; `prefill` and `decode` say more of each."""
     given = ("prefill", prefill), ("decode", decode)
     variants = "\n".join(
-        f"- {{name: {role[0]}, accelerator: nvidia-h100, role: {role}{', ' * bool(more)}{more}}}"
-        for role, more in given
+        f"- {{name: {role[0]}, accelerator: nvidia-h100, role: {role}{', ' * bool(own)}{own}}}"
+        for role, own in given
     )
     text = fleet_text(
-        variants, model=f"disaggregation: {how}", spec="router: {kind: llm-d}"
+        f"{variants}\n{more}", model=f"disaggregation: {how}", spec="router: {kind: llm-d}"
     ).replace("kind: local", "kind: kubernetes")
 
     def meet(_bench: Bench) -> Sequence[Problem]:

@@ -51,6 +51,7 @@ def plan_text(
     simulate: float | None = 1.0,
     observed: Observed = MACHINE,
     profiles: Sequence[str] = (),
+    rehearsal: bool = False,
 ) -> Plan:
     """Plan a fleet's text; `profiles` are the texts of the user's profile files."""
     with tempfile.TemporaryDirectory() as folder:
@@ -61,7 +62,7 @@ def plan_text(
         fleet = Path(folder) / "fleet.yaml"
         fleet.write_text(text)
         (loaded,) = load_fleets([fleet])
-        return plan(loaded, Catalog.load(files), observed, simulate)
+        return plan(loaded, Catalog.load(files), observed, simulate, rehearsal=rehearsal)
 
 
 def planned(variant: str, **more: str) -> PlannedVariant:

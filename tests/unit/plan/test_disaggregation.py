@@ -137,15 +137,16 @@ def test_what_an_accelerator_has_not_is_refused_with_what_it_has(
 
 def test_an_accelerator_of_which_nothing_is_known_has_no_roles() -> None:
     text = fleet(decode="google-tpu-v6e", how="{minPromptTokens: 0}")
-    assert "connector" in problems(text, "LC3063")[0].message
+    told = [one.message.partition(":")[0] for one in problems(text, "LC3040")]
+    assert {"K14", "K45"} <= set(told)
 
 
 @pytest.mark.parametrize(
     ("prefill", "decode", "words"),
     [
-        ("engineArgs: {kvCacheDtype: fp8}", "", "KV dtype: fp8 and bf16"),
-        ("engineArgs: {dtype: float16}", "", "dtype"),
-        ("engineArgs: {blockSize: 64}", "engineArgs: {blockSize: 32}", "no multiple of 64"),
+        ("engineArgs: {kvCacheDtype: fp8}", "", "K47"),
+        ("engineArgs: {dtype: float16}", "", "K47"),
+        ("engineArgs: {blockSize: 64}", "engineArgs: {blockSize: 32}", "K42"),
     ],
 )
 def test_sides_that_would_not_understand_each_other_are_refused(
@@ -153,7 +154,7 @@ def test_sides_that_would_not_understand_each_other_are_refused(
 ) -> None:
     text = fleet().replace("role: prefill", f"role: prefill, {prefill}")
     text = text.replace("role: decode", f"role: decode{', ' if decode else ''}{decode}")
-    assert words in "; ".join(one.message for one in problems(text, "LC3063"))
+    assert words in "; ".join(one.message for one in problems(text, "LC3040"))
 
 
 def test_larger_blocks_take_whole_smaller_ones() -> None:
@@ -167,10 +168,24 @@ def test_a_variant_without_a_role_beside_roles_is_refused() -> None:
     assert "b has no role" in problems(text, "LC3063")[0].message
 
 
-def test_prompts_split_wider_than_answers_are_warned_of() -> None:
+def test_prompts_split_wider_than_answers_are_taken_while_heads_are_not_copied() -> None:
     text = fleet().replace("role: prefill", "role: prefill, parallelism: {tensor: 2}")
     text = text.replace("role: decode", "role: decode, parallelism: {tensor: 1}")
-    assert "2 ways and answers 1" in warned(text, "LC3066")[0]
+    assert planned(text).models[0].disaggregation is not None
+
+
+def test_a_fault_of_a_pair_is_told_once() -> None:
+    text = fleet().replace("role: prefill", "role: prefill, engineArgs: {kvCacheDtype: fp8}")
+    with pytest.raises(LlmdError) as raised:
+        planned(text)
+    assert len([one for one in raised.value.problems if one.severity == "error"]) == 1
+
+
+def test_a_rehearsal_judges_pairs_as_they_would_run() -> None:
+    text = fleet().replace("role: prefill", "role: prefill, engineArgs: {kvCacheDtype: fp8}")
+    with pytest.raises(LlmdError) as raised:
+        plan_text(text, simulate=1.0, rehearsal=True)
+    assert [one.message[:3] for one in raised.value.problems] == ["K47"]
 
 
 def test_without_roles_nothing_is_handed_over() -> None:

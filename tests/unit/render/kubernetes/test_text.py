@@ -7,7 +7,9 @@ import re
 import pytest
 import yaml
 
+from llmd_ctl.errors import UsageError
 from llmd_ctl.render.kubernetes.document import dumped
+from llmd_ctl.render.kubernetes.kustomize import LOST
 from tests.unit.render.kubernetes.clusters import cluster, container_of, engine, texts
 
 HOSTILE = (
@@ -35,11 +37,20 @@ def expanded(word: str, env: dict[str, str]) -> str:
 
 
 def test_words_and_variables_arrive_byte_for_byte() -> None:
-    env = {f"V{number}": value for number, value in enumerate(HOSTILE)} | {"HOME": "/root"}
-    container = container_of(cluster(engine(command=("vllm", *HOSTILE), env=env)))
+    words = tuple(word for word in HOSTILE if not LOST.search(word))
+    env = {f"V{number}": value for number, value in enumerate(words)} | {"HOME": "/root"}
+    container = container_of(cluster(engine(command=("vllm", *words), env=env)))
     found = {each["name"]: each["value"] for each in container["env"]}
-    assert [expanded(word, found) for word in container["command"]] == ["vllm", *HOSTILE]
+    assert [expanded(word, found) for word in container["command"]] == ["vllm", *words]
     assert {name: expanded(value, {}) for name, value in found.items()} == env
+
+
+@pytest.mark.parametrize("lost", ["\x7f", "\x85", "\x9f"])
+def test_what_kustomize_would_change_is_refused_there_and_nowhere_else(lost: str) -> None:
+    made = cluster(engine(env={"A": f"a{lost}b"}))
+    with pytest.raises(UsageError, match=f"U\\+00{ord(lost):02X} of Deployment prod-chat-a"):
+        texts(made)
+    assert texts(made, "helm")
 
 
 @pytest.mark.parametrize("value", HOSTILE)

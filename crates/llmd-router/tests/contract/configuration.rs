@@ -2,10 +2,10 @@
 
 use crate::process::{Process, address};
 use crate::support::{Setup, base, engine, one_model};
-use llmd_router::control::{self, Command};
+use llmd_router::control::{self, Command, Running};
 use llmd_testkit::{Behaviour, Client};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -45,56 +45,84 @@ fn a_mark_of_byte_order_is_no_part_of_the_text() {
     assert_eq!(code, 0, "{told}");
 }
 
-async fn reloads(setup: &Setup) -> [f64; 2] {
-    let sample = |result| format!("llmd_router_config_reloads_total{{result=\"{result}\"}}");
-    [setup.metric(&sample("applied")).await, setup.metric(&sample("refused")).await]
+fn keyless() -> String {
+    base().replace("adminKeyFile: key\n", "")
 }
 
-async fn until_reloads(setup: &Setup, wanted: [f64; 2]) {
+/// A router that was started from a pipe, so that no watch of its own reads besides; and its file.
+async fn started_from_a_pipe(folder: &Path) -> (Running, PathBuf) {
+    let file = folder.join("router.yaml");
+    make_pipe(&file);
+    let (text, path) = (keyless(), file.clone());
+    let written = std::thread::spawn(move || {
+        let mut pipe = std::fs::File::options().write(true).open(path).unwrap();
+        pipe.write_all(text.as_bytes()).unwrap();
+    });
+    let running = control::start(&file).unwrap();
+    written.join().unwrap();
+    (running, file)
+}
+
+async fn end(running: Running) {
+    running.tell(Command::Drain);
+    assert_eq!(tokio::task::spawn_blocking(|| running.wait()).await.unwrap(), 0);
+}
+
+/// How many were applied, and how many refused.
+async fn reloads(running: &Running) -> [f64; 2] {
+    let page = Client::ask(running.admin, "GET", "/metrics").await.unwrap().text();
+    ["applied", "refused"].map(|result| {
+        let sample = format!("llmd_router_config_reloads_total{{result=\"{result}\"}} ");
+        page.lines()
+            .find_map(|line| line.strip_prefix(&*sample))
+            .map_or(0.0, |value| value.parse().unwrap())
+    })
+}
+
+async fn until_reloads(running: &Running, wanted: [f64; 2]) {
     let end = Instant::now() + Duration::from_secs(10);
-    while reloads(setup).await != wanted {
-        assert!(Instant::now() < end, "{:?} are not {wanted:?}", reloads(setup).await);
+    while reloads(running).await != wanted {
+        assert!(Instant::now() < end, "{:?} are not {wanted:?}", reloads(running).await);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test]
 async fn a_change_that_was_taken_over_when_asked_is_not_taken_over_again() {
-    let setup = Setup::start(&one_model(&[]));
-    setup.replace("router.yaml", &one_model(&[]).replace("round-robin", "random"));
-    // Before the watch has seen it.
-    setup.tell(Command::Reload);
-    until_reloads(&setup, [1.0, 0.0]).await;
-    // Seen by the watch alone, and behind the one before.
-    setup.replace("router.yaml", "version: 2\n");
-    until_reloads(&setup, [1.0, 1.0]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (running, file) = started_from_a_pipe(folder.path()).await;
+    let replace = |text: &str| {
+        std::fs::write(folder.path().join("next"), text).unwrap();
+        std::fs::rename(folder.path().join("next"), &file).unwrap();
+    };
+    replace(&keyless().replace("fleet: test", "fleet: other"));
+    // Asked for, and then told by the watch, which saw the same change later.
+    running.tell(Command::Reload);
+    running.tell(Command::Changed);
+    until_reloads(&running, [1.0, 0.0]).await;
+    running.tell(Command::Changed);
+    // Seen by the watch alone, and behind those before.
+    replace("version: 2\n");
+    running.tell(Command::Changed);
+    until_reloads(&running, [1.0, 1.0]).await;
     // Asked for, though nothing changed.
-    setup.tell(Command::Reload);
-    until_reloads(&setup, [1.0, 2.0]).await;
+    running.tell(Command::Reload);
+    until_reloads(&running, [1.0, 2.0]).await;
+    end(running).await;
 }
 
 #[tokio::test]
 async fn what_is_no_file_is_read_at_a_start_and_not_waited_for_later() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("router.yaml");
-    make_pipe(&file);
-    let text = base().replace("adminKeyFile: key\n", "");
-    let (writer, path) = (text.clone(), file.clone());
-    let written = std::thread::spawn(move || {
-        let mut pipe = std::fs::File::options().write(true).open(path).unwrap();
-        pipe.write_all(writer.as_bytes()).unwrap();
-    });
-    let running = control::start(&file).unwrap();
-    written.join().unwrap();
+    let (running, _) = started_from_a_pipe(folder.path()).await;
     let ask = async |path: &str| Client::ask(running.admin, "GET", path).await.unwrap().text();
     running.tell(Command::Reload);
-    let end = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(10);
     while !ask("/status").await.contains("cannot be read: it is no regular file") {
-        assert!(Instant::now() < end, "{}", ask("/status").await);
+        assert!(Instant::now() < until, "{}", ask("/status").await);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    running.tell(Command::Drain);
-    assert_eq!(tokio::task::spawn_blocking(|| running.wait()).await.unwrap(), 0);
+    end(running).await;
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ fn keyless() -> String {
 }
 
 /// A router that was started from a pipe, so that no watch of its own reads besides; and its file.
-async fn started_from_a_pipe(folder: &Path) -> (Running, PathBuf) {
+fn started_from_a_pipe(folder: &Path) -> (Running, PathBuf) {
     let file = folder.join("router.yaml");
     make_pipe(&file);
     let (text, path) = (keyless(), file.clone());
@@ -90,7 +90,7 @@ async fn until_reloads(running: &Running, wanted: [f64; 2]) {
 #[tokio::test]
 async fn a_change_that_was_taken_over_when_asked_is_not_taken_over_again() {
     let folder = tempfile::tempdir().unwrap();
-    let (running, file) = started_from_a_pipe(folder.path()).await;
+    let (running, file) = started_from_a_pipe(folder.path());
     let replace = |text: &str| {
         std::fs::write(folder.path().join("next"), text).unwrap();
         std::fs::rename(folder.path().join("next"), &file).unwrap();
@@ -114,7 +114,7 @@ async fn a_change_that_was_taken_over_when_asked_is_not_taken_over_again() {
 #[tokio::test]
 async fn what_is_no_file_is_read_at_a_start_and_not_waited_for_later() {
     let folder = tempfile::tempdir().unwrap();
-    let (running, _) = started_from_a_pipe(folder.path()).await;
+    let (running, _) = started_from_a_pipe(folder.path());
     let ask = async |path: &str| Client::ask(running.admin, "GET", path).await.unwrap().text();
     running.tell(Command::Reload);
     let until = Instant::now() + Duration::from_secs(10);

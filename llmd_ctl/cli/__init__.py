@@ -11,17 +11,20 @@ Called by the console script. Heavy imports are inside the verbs: help and compl
 instant, and a plan of fifty models must not wait for an HTTP client it never uses.
 """
 
+import sys
+
 # Objects made between two looks for garbage. Starting and planning make hundreds of thousands that
 # stay; at Python's own 700 one fifteenth of a short command goes into looking at them again.
 FEW_COLLECTIONS = 50_000
+AGAIN_SECONDS = 0.05  # until a lost Ctrl-C is asked for again: the callback that lost it is over
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
     import gc
-    import sys
 
     gc.set_threshold(FEW_COLLECTIONS)
+    sys.unraisablehook = interrupt_again
     try:
         from llmd_ctl.cli.boundary import report_bug, run
         from llmd_ctl.cli.output import prepare
@@ -34,3 +37,15 @@ def main() -> None:
         code = 130
     gc.freeze()  # the process ends: nothing is looked at once more before that
     sys.exit(code)
+
+
+def interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
+    """Ask again for a Ctrl-C that Python lost: one that came in a callback of its own."""
+    import signal
+    from threading import Timer, main_thread
+
+    if lost.exc_type is KeyboardInterrupt:
+        again = (main_thread().ident, signal.SIGINT)
+        Timer(AGAIN_SECONDS, signal.pthread_kill, again).start()
+    else:
+        sys.__unraisablehook__(lost)

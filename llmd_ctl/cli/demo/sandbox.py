@@ -22,11 +22,11 @@ QUIET_SWEEPS = 3
 
 
 class Sandbox:
-    """Opened once, closed in a `finally`. The first signal stops the demo, later ones wait."""
+    """Opened once, closed in a `finally`. A signal stops the demo; during `close` it waits."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="llmd-ctl-demo-"))
-        self._stopping = False
+        self._closing = False
         self._home = os.environ.get(STATE_HOME)
         self._handlers = {number: signal.getsignal(number) for number in STOPPING}
         for number in STOPPING:
@@ -39,13 +39,12 @@ class Sandbox:
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         """End the demo where it is; what is under way is cleaned up by `close`."""
-        if not self._stopping:
-            self._stopping = True
+        if not self._closing:
             raise KeyboardInterrupt
 
     def close(self) -> None:
         """Kill what is left, remove the folder, give the process its environment back."""
-        self._stopping = True
+        self._closing = True
         sweep(self.path)
         shutil.rmtree(self.path, ignore_errors=True)
         if self._home is None:

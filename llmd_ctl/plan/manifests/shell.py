@@ -28,6 +28,21 @@ class ShellWord:
     at: int = 0
     unknown: list[str] = field(default_factory=list)  # `$NAME`, `$(…)`
     quoted: bool = False
+    written: int | None = None  # characters before the first quote or variable; None: all of them
+
+    def is_one_of(self, reserved: frozenset[str]) -> bool:
+        """Whether it is a word of the shell's own: none is that is quoted, or of a variable."""
+        return self.written is None and self.text in reserved
+
+    @property
+    def assigned(self) -> re.Match[str] | None:
+        """The name that it sets and `=`: a shell takes them only as they are written."""
+        return ASSIGNED.match(self.text if self.written is None else self.text[: self.written])
+
+    def ends_writing(self) -> None:
+        """Here something begins that is not taken as it is written."""
+        if self.written is None:
+            self.written = len(self.text)
 
     @property
     def is_known(self) -> bool:
@@ -97,12 +112,12 @@ class _Reader:
     def _end(self) -> None:
         """Close a command; what it only sets is known to those after it."""
         words, self.words = self.words, []
-        while words and words[0].text in LEADS and not words[0].quoted:
+        while words and words[0].is_one_of(LEADS):
             words = words[1:]
         if words and words[0].text in DECLARES:
-            words = [word for word in words[1:] if ASSIGNED.match(word.text)]
+            words = [word for word in words[1:] if word.assigned]
         own: dict[str, ShellWord] = {}
-        while words and not words[0].quoted and (match := ASSIGNED.match(words[0].text)):
+        while words and (match := words[0].assigned):
             word = words[0]
             own[match[1]] = ShellWord(word.text[match.end() :], word.at, word.unknown)
             words = words[1:]
@@ -125,11 +140,13 @@ class _Reader:
         return word
 
     def _piece(self, char: str, word: ShellWord) -> None:
+        if char in "'\"\\$`":
+            word.ends_writing()
         if char == "'":
             end = self.script.find("'", self.at + 1)
             end = len(self.script) if end < 0 else end
             word.text += self.script[self.at + 1 : end]
-            word.quoted = word.quoted or not word.text
+            word.quoted = True
             self.at = end + 1
         elif char == '"':
             self._double(word)
@@ -145,7 +162,7 @@ class _Reader:
 
     def _double(self, word: ShellWord) -> None:
         self.at += 1
-        word.quoted = word.quoted or not word.text
+        word.quoted = True
         while self.at < len(self.script) and self.script[self.at] != '"':
             char = self.script[self.at]
             if char == "\\" and self.script[self.at + 1 : self.at + 2] in (

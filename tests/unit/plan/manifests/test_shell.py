@@ -3,7 +3,7 @@
 import shlex
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from llmd_ctl.plan.manifests.shell import commands_of
@@ -41,6 +41,25 @@ def test_what_is_set_before_is_known_after() -> None:
     assert words("A=$(id)\nvllm serve $A") == [["vllm", "serve", "$A"]]
 
 
+@pytest.mark.parametrize(
+    ("written", "word"),
+    [
+        ("'if'", "if"),
+        ('"if"', "if"),
+        ("i'f'", "if"),
+        ("\\if", "if"),
+        ("$A", "if"),
+        ("'A=1'", "A=1"),
+        ("A'='1", "A=1"),
+        ("'A'=1", "A=1"),
+    ],
+)
+def test_what_is_quoted_is_no_word_of_the_shell(written: str, word: str) -> None:
+    assert words(f"{written} b", A="if") == [[word, "b"]]
+
+
+@example(said=["if"])
+@example(said=["A=1"])
 @given(st.lists(st.text(min_size=1), min_size=1))
 def test_quoted_words_come_back(said: list[str]) -> None:
     script = " ".join(f"'{word}'" for word in (each.replace("'", "") for each in said) if word)

@@ -47,6 +47,9 @@ FIXED = "Say replicas in the variant; a fixed number runs here."
 BY_TARGET: Mapping[str, Mapping[str, Gap]] = {
     "namespace": _refused("only a cluster has namespaces", CLUSTER_ONLY, *NOT_A_CLUSTER),
     "provider": _refused("only a cluster has a provider", CLUSTER_ONLY, *NOT_A_CLUSTER),
+    "deviceAllocation": _refused(
+        "nothing hands devices out by request there", CLUSTER_ONLY, *NOT_A_CLUSTER
+    ),
     "hosts": _refused(
         "only units are dealt out to hosts", "Remove it, or give the target kind: systemd.",
         "local", "kubernetes", "compose",

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from llmd_ctl.plan.capabilities import router_target
+from llmd_ctl.plan.claims import accelerators_of, is_claimed
 from llmd_ctl.plan.command import Served, on_hosts, several_of
 from llmd_ctl.plan.place import Accelerators, Container, HostDevices, Nodes, Place
 from llmd_ctl.plan.placement import (
     CLUSTER,
     IN_CONTAINERS,
     Levels,
-    accelerators_of,
     autoscale_of,
     cache_of,
     container_of,
@@ -103,6 +103,7 @@ def place_of(scene: Scene, model: spec.Model, ready: Ready, split: Parallel) -> 
         scene.report.add("LC3054", message, (*path, "accelerator"), hint=hint)
         return None
     hosts, topology, devices = _hosts(scene, ready, split, target)
+    claimed = known is not None and is_claimed(scene, ready, target, known)
     if not ready.is_real:
         return _simulated(levels, target, devices)
     container = container_of(accelerator)
@@ -125,7 +126,9 @@ def place_of(scene: Scene, model: spec.Model, ready: Ready, split: Parallel) -> 
         container=container,
         secrets=levels.secrets,
         cache=cache_of(scene.spec, model, ready.variant),
-        accelerators=accelerators_of(known, devices, hosts) if known else Accelerators(),
+        accelerators=(
+            accelerators_of(known, devices, hosts, claimed=claimed) if known else Accelerators()
+        ),
         nodes=levels.nodes(nodes_of(known, target.provider, topology) if known else Nodes()),
         hosts=hosts,
         devices=devices,

@@ -122,8 +122,8 @@ class NodeLabel:
 class Accelerators:
     """How a cluster hands out the accelerators of one replica on one host.
 
-    `count` of `resource`, or of devices of `device_class` where claims are used; `domain_class` is
-    the class of what joins hosts by fast links.
+    `count` of `resource`, or of `device_class` where devices are claimed: one of the two is said.
+    `domain_class` is the class of what joins hosts by fast links.
     """
 
     resource: str | None = None

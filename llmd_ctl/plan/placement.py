@@ -17,7 +17,6 @@ from pydantic.alias_generators import to_snake
 
 from llmd_ctl.plan.engines import Chosen
 from llmd_ctl.plan.place import (
-    Accelerators,
     Autoscale,
     Cache,
     Container,
@@ -223,17 +222,6 @@ def nodes_of(known: Kubernetes, provider: str | None, topology: str | None) -> N
         ),
         scheduler=known.scheduler,
         joined_by=known.slice_label if sliced else None,
-    )
-
-
-def accelerators_of(known: Kubernetes, devices: int, hosts: int) -> Accelerators:
-    """How many of which resource one host asks for, where `hosts` share the devices."""
-    each = -(-devices // hosts)
-    return Accelerators(
-        resource=known.resource.name,
-        count=-(-each // known.resource.devices),
-        device_class=known.claim.device_class if known.claim is not None else None,
-        domain_class=known.domain.device_class if known.domain is not None else None,
     )
 
 

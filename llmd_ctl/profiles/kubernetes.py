@@ -44,7 +44,8 @@ class Claim(Cited):
     kubernetes: Annotated[
         str | None, Unknown("claims are used only where the cluster serves resource.k8s.io/v1")
     ]  # the oldest version of Kubernetes that the driver goes with
-    note: str = ""  # what it cannot do
+    note: str = ""  # what it cannot do, or how far to trust it
+    not_yet: str = ""  # why devices cannot be claimed by it at all
 
 
 @dataclass(frozen=True)

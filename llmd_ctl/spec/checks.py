@@ -20,7 +20,8 @@ TARGETS: Path = ("spec", "targets")
 INVENTORY: Path = ("spec", "inventory")
 
 UNUSED_BESIDE_ENDPOINT = (
-    "target", "replicas", "role", "topology", "parallelism", "engineArgs", "extraArgs", "unsafe",
+    "target", "replicas", "role", "topology", "deviceAllocation", "parallelism", "engineArgs",
+    "extraArgs", "unsafe",
     "env", "resources", "nodeSelector", "tolerations", "imagePullSecrets", "secretRefs", "cache",
     "autoscale",
 )  # fmt: skip

@@ -39,6 +39,7 @@ from llmd_ctl.spec.section import Section
 API_VERSION = "fleet.llmd-ctl.dev/v1alpha1"
 
 TargetKind = Literal["local", "kubernetes", "systemd", "compose"]
+DeviceAllocation = Literal["extended", "dra"]
 Role = Literal["both", "prefill", "decode"]
 EngineName = Literal["vllm", "sglang", "trtllm", "llamacpp", "sim"]
 Objective = Literal["latency", "cost", "balanced"]
@@ -62,12 +63,16 @@ class Metadata(Section):
 
 
 class Target(Placement):
-    """A place where replicas run. `hosts` are the machines of units, `namespace` a cluster's."""
+    """A place where replicas run. `hosts` are the machines of units, the rest a cluster's.
+
+    `device_allocation` None is by extended resources.
+    """
 
     name: Name
     kind: TargetKind
     provider: Literal["generic", "gke"] | None = None
     namespace: Name | None = None
+    device_allocation: DeviceAllocation | None = None
     hosts: Annotated[list[ServerName], Field(min_length=1)] | None = None
 
 
@@ -197,6 +202,7 @@ class Variant(Serving):
     replicas: Annotated[int, Field(ge=0, le=10_000)] = 1
     role: Role = "both"
     topology: Topology | None = None
+    device_allocation: DeviceAllocation | None = None  # None: the target's
     parallelism: Parallelism = Parallelism()
     extra_args: list[RawArg] = Field(default_factory=list)
     endpoint: ExternalEndpoint | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from llmd_ctl.plan import HOST, PORT, Plan, PlannedModel, PlannedVariant
 from llmd_ctl.plan.place import LEADER, RANK, Place
@@ -59,7 +60,7 @@ FILLED = {
     HOST: ANY_ADDRESS, LEADER: "$(LWS_LEADER_ADDRESS)", RANK: "$(LWS_WORKER_INDEX)",
 }  # fmt: skip
 EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
-DOMAIN_CLAIM = "domain"
+DOMAIN_CLAIM, DEVICES_CLAIM = "domain", "devices"
 CHANNELS = frozenset({"compute-domain-default-channel.nvidia.com"})  # claims that a domain makes
 
 
@@ -75,7 +76,8 @@ def engine_objects(
     maker = _Maker(plan, names, model, variant, place, document)
     files = (ConfigMap(meta, {CONFIG_FILE: document}),) if document is not None else ()
     workload = maker.group(meta) if place.hosts > 1 else maker.deployment(meta)
-    return (*files, *maker.domain(), workload, engine_service(names, model, variant))
+    service = engine_service(names, model, variant)
+    return (*files, *maker.domain(), *maker.devices(), workload, service)
 
 
 def drain_seconds(plan: Plan) -> int:
@@ -128,17 +130,30 @@ class _Maker:
         found = self.place.accelerators.domain_class
         if found is None or self.place.hosts == 1:
             return ()
-        meta = Meta(self._claim_template(), self.names.engine_labels(self.model, self.variant))
+        meta = self._claimed(DOMAIN_CLAIM)
         if found in CHANNELS:
             channel = {"resourceClaimTemplate": {"name": meta.name}}
             # 0: as many nodes as claim it, so that replicas may come and go.
             name = self.names.engine(self.model, self.variant)
             return (ComputeDomain(Meta(name, meta.labels), {"numNodes": 0, "channel": channel}),)
-        request = {"name": DOMAIN_CLAIM, "exactly": {"deviceClassName": found}}
-        return (ResourceClaimTemplate(meta, {"spec": {"devices": {"requests": [request]}}}),)
+        return (claim_template(meta, DOMAIN_CLAIM, {"deviceClassName": found}),)
 
-    def _claim_template(self) -> str:
-        return f"{self.names.engine(self.model, self.variant)}-domain"
+    def devices(self) -> tuple[Object, ...]:
+        """What each pod claims its accelerators by, where they are claimed."""
+        given = self.place.accelerators
+        if given.device_class is None:
+            return ()
+        exactly = {"deviceClassName": given.device_class, "count": given.count}
+        return (claim_template(self._claimed(DEVICES_CLAIM), DEVICES_CLAIM, exactly),)
+
+    def _claimed(self, claim: str) -> Meta:
+        """Who the template of a claim is: a ComputeDomain makes its own by the same name."""
+        name = f"{self.names.engine(self.model, self.variant)}-{claim}"
+        return Meta(name, self.names.engine_labels(self.model, self.variant))
+
+    def _claims(self) -> tuple[PodClaim, ...]:
+        made = {DOMAIN_CLAIM: self.domain(), DEVICES_CLAIM: self.devices()}
+        return tuple(PodClaim(one, self._claimed(one).name) for one, found in made.items() if found)
 
     def _rolling(self) -> Rolling:
         """One after the other, without accelerators to spare; a single replica is doubled."""
@@ -155,12 +170,11 @@ class _Maker:
             volume = Volume("config", config_map=Named(names.workload(self.model, variant)))
             files = (Part(volume, Mount("config", CONFIG_MOUNT, read_only=True)),)
             annotations[f"{DOMAIN}/config"] = digest(self.document)
-        claims = (PodClaim(DOMAIN_CLAIM, self._claim_template()),) if self.domain() else ()
         around = Around(
             names.engines,
             Labels(names.selector(self.model, variant)),
             drain_seconds(self.plan),
-            claims,
+            self._claims(),
             files,
         )
         pod = engine_pod(variant, self.place, command, around, serves=serves)
@@ -174,6 +188,12 @@ class _Maker:
             return (*SIMULATED, f"{CONFIG_MOUNT}/{CONFIG_FILE}")
         given = {**FILLED, PORT: str(serving_port(self.variant))}
         return tuple(_filled(word, given) for word in command)
+
+
+def claim_template(meta: Meta, request: str, exactly: Mapping[str, Any]) -> ResourceClaimTemplate:
+    """What every pod makes a claim of its own from, with one request."""
+    requests = [{"name": request, "exactly": exactly}]
+    return ResourceClaimTemplate(meta, {"spec": {"devices": {"requests": requests}}})
 
 
 def _filled(word: str, given: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ and its schema are made from one list.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
@@ -22,10 +22,12 @@ from llmd_ctl.render.kubernetes.document import dumped, to_document
 from llmd_ctl.render.kubernetes.llm_d import GATEWAY
 from llmd_ctl.render.kubernetes.manifests import Manifest, manifests
 from llmd_ctl.render.kubernetes.names import CLUSTER_DOMAIN, DOMAIN, LLM_D, ROUTER, Names, after
+from llmd_ctl.render.kubernetes.objects import ResourceClaimTemplate
 
 Json = dict[str, Any]
 WORKLOADS = ("Deployment", "LeaderWorkerSet")
-OLDEST = ">=1.30.0-0"  # where pods may sleep before they end
+OLDEST = "1.30"  # where pods may sleep before they end
+CLAIMING = "1.34"  # where resource.k8s.io/v1 is served
 MIRROR = "{{ with .Values.imageRegistry }}{{ . }}/{{ end }}"
 OURS = f"^({DOMAIN}|{LLM_D}|app\\.kubernetes\\.io)/"
 # Of what watches, the definitions may be missing: a chart is installed whole or not at all.
@@ -226,7 +228,7 @@ def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
         "description": f"The fleet {plan.fleet}, rendered by llmd-ctl for {target.name}",
         "type": "application",
         "version": f"{version('llmd-ctl')}+{plan.spec_hash[:12]}",
-        "kubeVersion": OLDEST,
+        "kubeVersion": f">={_oldest(files)}.0-0",
     }
     values = chart.values()
     rest = [
@@ -235,6 +237,12 @@ def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
         RenderedFile("values.schema.json", _schema(values, head)),
     ]
     return tuple(sorted((*templates, *rest), key=lambda file: file.path))
+
+
+def _oldest(files: Iterable[Manifest]) -> str:
+    """The oldest Kubernetes that has all that the objects ask for."""
+    kinds = {one.KIND for file in files for one in file.objects}
+    return CLAIMING if ResourceClaimTemplate.KIND in kinds else OLDEST
 
 
 def _containers(document: Any) -> Iterator[Json]:

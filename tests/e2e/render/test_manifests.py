@@ -60,9 +60,9 @@ def case(request: pytest.FixtureRequest, namespace: Callable[[str], str]) -> str
     return str(request.param)
 
 
-def test_there_is_a_fleet_for_each_vendor_and_each_router() -> None:
-    vendors = ("amd", "cpu", "gaudi", "llm-d", "nvidia", "tpu")
-    assert [f"{vendor}-kubernetes" for vendor in vendors] == CASES
+def test_there_is_a_fleet_for_each_vendor_each_router_and_claims() -> None:
+    cases = ("amd", "claims", "cpu", "gaudi", "llm-d", "nvidia", "tpu")
+    assert [f"{case}-kubernetes" for case in cases] == CASES
 
 
 def test_the_server_takes_every_object(case: str, clients: Clients, cluster: Cluster) -> None:

@@ -14,7 +14,7 @@ from llmd_ctl.render.targets import FORMATS, render_target
 from llmd_ctl.spec import load_fleets
 
 HERE = Path(__file__).parent
-CASES = ("amd", "cpu", "gaudi", "llm-d", "nvidia", "tpu")
+CASES = ("amd", "claims", "cpu", "gaudi", "llm-d", "nvidia", "tpu")
 # What a machine that plans knows of itself; only engines on processors ask.
 MACHINE = Observed(memory_bytes=256 << 30, cores=64)
 

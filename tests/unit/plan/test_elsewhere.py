@@ -190,6 +190,7 @@ VALUES = {
     "secretRefs": "[{name: a}]", "secretRefs[].key": "[{name: a, env: A, key: b}]",
     "autoscale": "{min: 1, max: 2}",
     "topology": "2x4",
+    "deviceAllocation": "dra",
 }  # fmt: skip
 TARGETS = {"local": LOCAL, "kubernetes": GKE, "systemd": RACK, "compose": COMPOSE}
 CACHES = {"cache": "{path: /c}", "cache.claim": "{claim: c}", "cache.size": "{size: 1Gi}"}
@@ -333,3 +334,69 @@ def test_variables_of_the_file_are_judged_at_their_place() -> None:
     (told,) = [p for p in plan_text(text, simulate=None).warnings if p.message.startswith("V02")]
     assert told.place is not None
     assert told.place.path == "spec.models[0].env.VLLM_USE_V1"
+
+
+DRA = GKE.replace("llm}", "llm, deviceAllocation: dra}")
+
+
+@pytest.mark.parametrize(
+    ("target", "said", "expected"),
+    [
+        (GKE, "", ("nvidia.com/gpu", None)),
+        (GKE, ", deviceAllocation: dra", (None, "gpu.nvidia.com")),
+        (DRA, "", (None, "gpu.nvidia.com")),
+        (DRA, ", deviceAllocation: extended", ("nvidia.com/gpu", None)),
+    ],
+)
+def test_devices_are_asked_for_or_claimed(
+    target: str, said: str, expected: tuple[str | None, str | None]
+) -> None:
+    found = place(target, f"{{accelerator: nvidia-h100, parallelism: {{tensor: 2}}{said}}}")
+    given = found.accelerators
+    assert (given.resource, given.device_class, given.count) == (*expected, 2)
+
+
+def test_a_claim_is_of_whole_chips() -> None:
+    found = place(DRA, "{accelerator: google-tpu-v6e, parallelism: {tensor: 4}}").accelerators
+    assert (found.device_class, found.count) == ("tpu.google.com", 4)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "why", "code"),
+    [
+        ("ascend-910b", "no class of devices is known", 65),  # its speed is not known either
+        ("google-tpu-v7x", "the driver does not know this chip", 66),
+    ],
+)
+def test_devices_without_a_driver_are_not_claimed(accelerator: str, why: str, code: int) -> None:
+    variant = f"- {{accelerator: {accelerator}, engine: {{name: sim}}}}"
+    told = problems_of(on(DRA, variant), code=code)
+    (problem,) = (one for one in told if one.code == "LC3054")
+    assert problem.message.endswith(why)
+    assert problem.allowed == ("extended",)
+    assert problem.place is not None
+    assert problem.place.path.endswith("variants[0].accelerator")
+    own = variant.replace("}}", "}, deviceAllocation: dra}")
+    (problem,) = (one for one in problems_of(on(GKE, own), code=code) if one.code == "LC3054")
+    assert problem.place is not None
+    assert problem.place.path.endswith("variants[0].deviceAllocation")
+
+
+def test_what_the_profile_says_of_a_driver_is_told() -> None:
+    told = plan_text(on(DRA, "- {accelerator: intel-gaudi3}")).warnings
+    assert [one.message for one in told if one.code == "LC3056"] == [
+        "gaudi.intel.com hands out intel-gaudi3: beta (0.7.0)"
+    ]
+    assert not [
+        one for one in plan_text(on(GKE, "- {accelerator: intel-gaudi3}")).warnings
+        if one.code == "LC3056"
+    ]  # fmt: skip
+
+
+def test_cores_are_no_devices_to_claim() -> None:
+    text = on(DRA, "- {accelerator: cpu-x86}", model="maxModelLen: 4096")
+    found = plan_text(text, simulate=None).models[0].variants[0].place
+    assert found is not None
+    assert (found.accelerators.resource, found.accelerators.device_class) == ("cpu", None)
+    own = on(GKE, "- {accelerator: cpu-x86, deviceAllocation: dra}", model="maxModelLen: 4096")
+    assert "LC3054" in {one.code for one in problems_of(own)}

@@ -130,6 +130,39 @@ def test_one_host_claims_no_domain() -> None:
     assert not {"ComputeDomain", "ResourceClaimTemplate"} & kinds
 
 
+CLAIMED = Accelerators(count=2, device_class="gpu.example")
+
+
+def requests_of(template: Json) -> list[Json]:
+    found: list[Json] = template["spec"]["spec"]["devices"]["requests"]
+    return found
+
+
+def test_devices_that_are_claimed_are_not_asked_for_as_well() -> None:
+    whole = cluster(engine(place=replace(given(cpu=2), accelerators=CLAIMED)))
+    template = only(whole, "ResourceClaimTemplate")
+    assert template["apiVersion"] == "resource.k8s.io/v1"
+    (request,) = requests_of(template)
+    assert request["exactly"] == {"deviceClassName": "gpu.example", "count": 2}
+    pod = pod_of(whole)
+    (claim,) = pod["resourceClaims"]
+    assert claim["resourceClaimTemplateName"] == template["metadata"]["name"]
+    resources = pod["containers"][0]["resources"]
+    assert resources == {"requests": {"cpu": "2"}, "claims": [{"name": claim["name"]}]}
+
+
+def test_every_host_of_a_replica_claims_its_devices_and_the_domain() -> None:
+    whole = cluster(engine(place=replace(FULL, accelerators=replace(CLAIMED, domain_class="d.x"))))
+    group = only(whole, "LeaderWorkerSet")["spec"]["leaderWorkerTemplate"]
+    made = {name for kind, name in objects(whole) if kind == "ResourceClaimTemplate"}
+    for part in ("leaderTemplate", "workerTemplate"):
+        pod = group[part]["spec"]
+        assert {one["resourceClaimTemplateName"] for one in pod["resourceClaims"]} == made
+        names = [one["name"] for one in pod["resourceClaims"]]
+        assert [one["name"] for one in pod["containers"][0]["resources"]["claims"]] == names
+    assert len(made) == 2
+
+
 # --- with what, and as whom ---
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
-from tests.unit.render.kubernetes.clusters import FULL, cluster, engine, scaled, texts
+from llmd_ctl.plan.place import Accelerators, Place
+from tests.unit.render.kubernetes.clusters import FULL, PLAIN, cluster, engine, scaled, texts
 
 VARIANTS = (engine("a", replicas=3), engine("b", FULL), engine("c", scaled(FULL)))
 CHART = texts(cluster(*VARIANTS), "helm")
@@ -70,3 +72,13 @@ def test_the_page_for_users_has_every_value_with_its_default() -> None:
     for name, default in told.items():
         if default.startswith("`"):
             assert default.strip("`") == str(values[name]).replace("True", "true")
+
+
+def test_a_chart_with_claims_wants_a_cluster_that_serves_them() -> None:
+    def wanted(place: Place) -> str:
+        about = yaml.safe_load(texts(cluster(engine(place=place)), "helm")["Chart.yaml"])
+        return str(about["kubeVersion"])
+
+    assert wanted(PLAIN) == ">=1.30.0-0"
+    claimed = Accelerators(count=1, device_class="gpu.example")
+    assert wanted(replace(PLAIN, accelerators=claimed)) == ">=1.34.0-0"

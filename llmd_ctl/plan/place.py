@@ -193,6 +193,24 @@ class Place:
 
 
 @dataclass(frozen=True)
+class GatewayPods:
+    """The pods that carry a gateway's requests; without `labels` all of the namespace."""
+
+    namespace: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """The Gateway that has the routes; `namespace` None is that of the router."""
+
+    name: str
+    namespace: str | None = None
+    hostnames: tuple[str, ...] = ()
+    pods: GatewayPods | None = None
+
+
+@dataclass(frozen=True)
 class PlannedRouter:
     """The router: which, how many, and where. `target` is one of the plan's."""
 
@@ -201,6 +219,7 @@ class PlannedRouter:
     replicas: int
     env: Mapping[str, str] = field(default_factory=dict)
     place: Place | None = None  # None: on this machine
+    gateway: Gateway | None = None  # None: nobody named one
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from llmd_ctl.plan.capabilities import check as check_capabilities
 from llmd_ctl.plan.capabilities import router_target
 from llmd_ctl.plan.dealing import check as check_dealing
 from llmd_ctl.plan.elsewhere import LOCAL
+from llmd_ctl.plan.gateway import check as check_gateway
+from llmd_ctl.plan.gateway import gateway_of
 from llmd_ctl.plan.observed import Observed
 from llmd_ctl.plan.pairs import join
 from llmd_ctl.plan.place import PlannedRouter, PlannedTarget
@@ -61,6 +63,7 @@ def plan(
     scene = Scene(loaded, catalog, observed, stock, report, simulate, rehearsal)
     _name_replaced(catalog, report)
     check_capabilities(loaded, report)
+    check_gateway(fleet.spec.router, report)
     placed: list[Placed] = []
     models = tuple(
         _model(scene, index, model, placed) for index, model in enumerate(fleet.spec.models)
@@ -204,7 +207,7 @@ def _router(fleet: spec.FleetSpec, report: Report) -> PlannedRouter:
         message = f"the image {place.image.reference} has no known digest: its tag is rendered"
         hint = "Name it by digest: router: {image: NAME@sha256:…}."
         report.warn("LC3053", message, ("spec", "router"), hint=hint)
-    return PlannedRouter(said.kind, target.name, replicas, env, place)
+    return PlannedRouter(said.kind, target.name, replicas, env, place, gateway_of(said))
 
 
 def _traces(observability: spec.Observability) -> Traces | None:

@@ -31,6 +31,7 @@ from llmd_ctl.spec.fields import (
     Text,
     refuse,
 )
+from llmd_ctl.spec.gateway import Gateway
 from llmd_ctl.spec.place_fields import ImageRef, Topology
 from llmd_ctl.spec.placement import Autoscale, Cache, Disaggregation, Placement
 from llmd_ctl.spec.resilience import Resilience
@@ -260,6 +261,7 @@ class Router(Placement):
     replicas: Annotated[int, Field(ge=1, le=100)] | None = None
     image: ImageRef | None = None
     tls: RouterTls | None = None
+    gateway: Gateway | None = None
     routing: Routing = Routing()
     resilience: Resilience = Resilience()
 

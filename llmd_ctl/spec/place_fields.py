@@ -17,6 +17,7 @@ ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 # As Kubernetes takes them: names of objects, keys of labels (and of secrets), values of labels.
 KUBE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 LONGEST_KUBE_NAME = 253
+IP_ADDRESS = re.compile(r"[0-9]+(\.[0-9]+){3}")
 LABEL_PART = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 LABEL_KEY = re.compile(rf"([a-z0-9][-a-z0-9.]{{0,251}}[a-z0-9]/)?{LABEL_PART}")
 LABEL_VALUE = re.compile(rf"({LABEL_PART})?")
@@ -66,6 +67,15 @@ def _kube_name(value: str) -> str:
     return value
 
 
+def _route_host(value: str) -> str:
+    if len(value) > LONGEST_KUBE_NAME or not KUBE_NAME.fullmatch(value.removeprefix("*.")):
+        message = "a host of a route is a name such as llm.example or *.llm.example, and no port"
+        raise refuse("LC1040", message)
+    if IP_ADDRESS.fullmatch(value):
+        raise refuse("LC1040", "a host of a route is a name, and no address")
+    return value
+
+
 def _label_key(value: str) -> str:
     if not LABEL_KEY.fullmatch(value):
         message = "a key is NAME or DOMAIN/NAME, NAME of at most 63 letters, digits, -, _ and ."
@@ -100,6 +110,7 @@ Topology = Annotated[str, AfterValidator(_topology)]
 EnvName = Annotated[str, AfterValidator(_env_name)]
 EnvValue = Annotated[str, AfterValidator(_env_value)]
 KubeName = Annotated[str, AfterValidator(_kube_name)]
+RouteHost = Annotated[str, AfterValidator(_route_host)]
 LabelKey = Annotated[str, AfterValidator(_label_key)]
 LabelValue = Annotated[str, AfterValidator(_label_value)]
 Cores = Annotated[float, BeforeValidator(_cores)]

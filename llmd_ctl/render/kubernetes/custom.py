@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from llmd_ctl.render.kubernetes.document import Object
-from llmd_ctl.render.kubernetes.pods import Labels, Named
+from llmd_ctl.render.kubernetes.pods import Labels
 
 # --- Gateway API, and its inference extension ---
 
@@ -68,12 +68,21 @@ class RouteMatch:
 
 @dataclass(frozen=True)
 class Backend:
-    """Where requests go, and how many beside the others."""
+    """Where requests go, and how many beside the others; a Service by a port, group None."""
 
-    group: str
+    group: str | None
     kind: str
     name: str
-    weight: int
+    weight: int | None = None
+    port: int | None = None
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long a request may take; 0s: as long as it does."""
+
+    request: str = "0s"
+    backend_request: str = "0s"
 
 
 @dataclass(frozen=True)
@@ -82,13 +91,23 @@ class RouteRule:
 
     backend_refs: tuple[Backend, ...]
     matches: tuple[RouteMatch, ...] = ()
+    timeouts: Timeouts | None = None  # None: the gateway's own
+
+
+@dataclass(frozen=True)
+class GatewayRef:
+    """A Gateway; `namespace` None is the route's."""
+
+    name: str
+    namespace: str | None = None
 
 
 @dataclass(frozen=True)
 class RouteSpec:
-    """The gateways that have the route, and its rules."""
+    """The gateways that have the route, the hosts that it is for, and its rules."""
 
-    parent_refs: tuple[Named, ...]
+    parent_refs: tuple[GatewayRef, ...]
+    hostnames: tuple[str, ...]  # none: all of the gateways'
     rules: tuple[RouteRule, ...]
 
 

@@ -110,6 +110,7 @@ class Chart:
 
     names: Names
     marks: Marks
+    any_gateway: bool  # the fleet names none
     engines: dict[str, int] = field(default_factory=dict)
     routers: int | None = None
     more: dict[str, str] = field(default_factory=dict)
@@ -131,8 +132,8 @@ class Chart:
         if document["kind"] == "ScaledObject":
             for trigger in spec["triggers"]:
                 trigger["metadata"]["serverAddress"] = self._said("prometheusAddress", PROMETHEUS)
-        if document["kind"] == "HTTPRoute":
-            spec["parentRefs"] = [{"name": self._said("gateway", GATEWAY)}]
+        if document["kind"] == "HTTPRoute" and self.any_gateway:
+            spec["parentRefs"] = [{"name": self._said("gateway", GATEWAY.name)}]
         if document["kind"] == "Service" and metadata["name"] == self.names.router:
             spec["type"] = self.marks.word("{{ .Values.routerServiceType }}")
         for container in _containers(spec):
@@ -218,7 +219,7 @@ def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
     marks = Marks(said)
     places = ("{{ .Release.Namespace }}", "{{ .Values.clusterDomain }}")
     files = manifests(plan, target, after(*(marks.word(place) for place in places)))
-    chart = Chart(names, marks)
+    chart = Chart(names, marks, plan.router is None or plan.router.gateway is None)
     templates = [
         RenderedFile(f"templates/{file.name}.yaml", head + chart.template(file)) for file in files
     ]

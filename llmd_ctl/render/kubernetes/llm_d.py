@@ -12,26 +12,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from llmd_ctl.plan import Plan, PlannedModel, PlannedVariant
-from llmd_ctl.plan.place import PlannedRouter
+from llmd_ctl.plan.place import Gateway, PlannedRouter, PlannedTarget
 from llmd_ctl.render.kubernetes.custom import (
     Backend,
     HeaderMatch,
-    HTTPRoute,
     InferencePool,
     PickerRef,
     PoolSpec,
     PortNumber,
     RouteMatch,
-    RouteRule,
-    RouteSpec,
 )
 from llmd_ctl.render.kubernetes.document import Meta, Object
 from llmd_ctl.render.kubernetes.names import DOMAIN, ENGINE, SERVING, Names
 from llmd_ctl.render.kubernetes.picker import GRPC_PORT, picker_objects
 from llmd_ctl.render.kubernetes.pod import ENGINE_PORT
-from llmd_ctl.render.kubernetes.pods import Labels, Named
+from llmd_ctl.render.kubernetes.pods import Labels
+from llmd_ctl.render.kubernetes.route import route
 
-GATEWAY = "llm-d-inference-gateway"  # as llm-d's guides name it
+GATEWAY = Gateway("llm-d-inference-gateway")  # as llm-d's guides name it
 MODEL_HEADER = "X-Gateway-Model-Name"  # of the body-based routing of gateways
 WEIGHTS = 1000  # that all pools of a model share
 PREFILL, DECODE = "prefill", "decode"
@@ -52,8 +50,11 @@ class Pool:
         return any(one.role != "both" for one in self.variants)
 
 
-def llm_d_objects(plan: Plan, names: Names, router: PlannedRouter) -> tuple[Object, ...]:
+def llm_d_objects(
+    plan: Plan, names: Names, router: PlannedRouter, target: PlannedTarget
+) -> tuple[Object, ...]:
     """All objects of the router of llm-d."""
+    gateway = router.gateway or GATEWAY
     found: list[Object] = []
     for model in plan.models:
         pools = tuple(pools_of(names, model))
@@ -63,7 +64,10 @@ def llm_d_objects(plan: Plan, names: Names, router: PlannedRouter) -> tuple[Obje
                 names, router, pool.name, _labels(pool), model, apart=pool.is_apart
             )
         if pools:
-            found.append(_route(names, model, pools, several=len(plan.models) > 1))
+            labels = {**names.router_labels(), f"{DOMAIN}/model": model.name}
+            matches = _matches(model) if len(plan.models) > 1 else ()
+            meta = Meta(names.joined(model), labels)
+            found.append(route(meta, gateway, target, _backends(pools), matches))
     return tuple(found)
 
 
@@ -133,14 +137,15 @@ def _pool(names: Names, pool: Pool) -> InferencePool:
     )
 
 
-def _route(
-    names: Names, model: PlannedModel, pools: tuple[Pool, ...], *, several: bool
-) -> HTTPRoute:
-    called = (model.name, *model.aliases) if several else ()
-    matches = tuple(RouteMatch((HeaderMatch(MODEL_HEADER, name),)) for name in called)
-    backends = tuple(
+def _matches(model: PlannedModel) -> tuple[RouteMatch, ...]:
+    """What tells the requests of one model from those of others."""
+    called = (model.name, *model.aliases)
+    return tuple(RouteMatch((HeaderMatch(MODEL_HEADER, name),)) for name in called)
+
+
+def _backends(pools: tuple[Pool, ...]) -> tuple[Backend, ...]:
+    """The pools of a model, each with its share."""
+    return tuple(
         Backend("inference.networking.k8s.io", "InferencePool", pool.name, weight)
         for pool, weight in zip(pools, weights(pools), strict=True)
     )
-    meta = Meta(names.joined(model), {**names.router_labels(), f"{DOMAIN}/model": model.name})
-    return HTTPRoute(meta, RouteSpec((Named(GATEWAY),), (RouteRule(backends, matches),)))

@@ -36,7 +36,6 @@ def manifests(plan: Plan, target: PlannedTarget, after: str = "") -> tuple[Manif
     server beyond the cluster hears of it; empty: the search list of its pod makes it whole.
     """
     names, router = Names.of(plan), plan.router
-    theirs = router is not None and router.kind == LLM_D
     here = [
         (model, variant)
         for model in plan.models
@@ -52,12 +51,12 @@ def manifests(plan: Plan, target: PlannedTarget, after: str = "") -> tuple[Manif
     ]
     if here:
         account = ServiceAccount(Meta(names.engines, names.shared_labels()))
-        found.append(Manifest("engines", (account, engine_policy(names, gateway=theirs))))
+        found.append(Manifest("engines", (account, engine_policy(names, router))))
     if router is not None and router.target == target.name:
         made = (
-            llm_d_objects(plan, names, router)
+            llm_d_objects(plan, names, router, target)
             if router.kind == LLM_D
-            else router_objects(plan, names, router, after)
+            else router_objects(plan, names, router, target, after)
         )
         found.append(Manifest("router", made))
     watched = monitoring_objects(plan, names, target, engines=bool(here))

@@ -14,6 +14,7 @@ from dataclasses import replace
 from llmd_ctl.plan import EndpointTls, Plan, PlannedModel, PlannedVariant, RouterTls
 from llmd_ctl.plan.place import Image, Place, PlannedRouter, PlannedTarget
 from llmd_ctl.render.addresses import sources_of
+from llmd_ctl.render.kubernetes.custom import Backend
 from llmd_ctl.render.kubernetes.document import Meta, Object
 from llmd_ctl.render.kubernetes.engine import (
     ANY_ADDRESS,
@@ -67,6 +68,7 @@ from llmd_ctl.render.kubernetes.pods import (
     Spread,
     Volume,
 )
+from llmd_ctl.render.kubernetes.route import route
 from llmd_ctl.render.router import Listen, config_text, model_config
 from llmd_ctl.router.config import DnsSource
 
@@ -82,7 +84,7 @@ MARGIN_SECONDS = 5  # for spans to be handed over, and for the process to end
 
 
 def router_objects(
-    plan: Plan, names: Names, router: PlannedRouter, after: str = ""
+    plan: Plan, names: Names, router: PlannedRouter, target: PlannedTarget, after: str = ""
 ) -> tuple[Object, ...]:
     """All objects of the router. `after` makes a Service's name one that is whole."""
     labels = names.router_labels()
@@ -94,7 +96,15 @@ def router_objects(
         _deployment(plan, names, router, meta, selector),
         PodDisruptionBudget(meta, BudgetSpec(1, selector)),
         Service(meta, ServiceSpec(selector.match_labels, (_service_port(plan),))),
+        *_routes(router, target, meta),
     )
+
+
+def _routes(router: PlannedRouter, target: PlannedTarget, meta: Meta) -> Iterator[Object]:
+    """What a gateway brings to the router, where the fleet names one."""
+    if router.gateway is not None:
+        backend = Backend(None, "Service", meta.name, port=DATA_PORT)
+        yield route(meta, router.gateway, target, (backend,))
 
 
 def router_config(plan: Plan, names: Names, after: str) -> str:

@@ -9,7 +9,16 @@ import pytest
 
 from llmd_ctl.plan import capabilities
 from llmd_ctl.plan.elsewhere import slices_of
-from llmd_ctl.plan.place import Cache, Image, NodeLabel, Place, Secret, Toleration
+from llmd_ctl.plan.place import (
+    Cache,
+    Gateway,
+    GatewayPods,
+    Image,
+    NodeLabel,
+    Place,
+    Secret,
+    Toleration,
+)
 from llmd_ctl.profiles import Catalog
 from llmd_ctl.spec.fleet import Router, TargetKind
 from llmd_ctl.spec.shape import SHAPE
@@ -282,6 +291,54 @@ def test_roles_need_the_router_of_llm_d() -> None:
     assert {p.code for p in problems_of(on(GKE, roles))} == {"LC3050"}
     found = plan_text(on(GKE, roles, spec="router: {kind: llm-d}"))
     assert [variant.role for variant in found.models[0].variants] == ["prefill", "decode"]
+
+
+GATEWAY = "gateway: {name: inference, namespace: infra, pods: {namespace: proxies}}"
+
+
+def test_a_gateway_is_planned_as_it_is_said() -> None:
+    text = on(GKE, "- {accelerator: nvidia-h100}", spec=f"router: {{kind: llm-d, {GATEWAY}}}")
+    router = plan_text(text).router
+    assert router is not None
+    assert router.gateway == Gateway("inference", "infra", pods=GatewayPods("proxies"))
+    assert "LC3057" not in {one.code for one in plan_text(text).warnings}
+
+
+@pytest.mark.parametrize(
+    ("router", "path"),
+    [
+        ("{kind: llm-d}", "spec.router.kind"),
+        ("{kind: llm-d, gateway: {name: inference}}", "spec.router.gateway"),
+    ],
+)
+def test_where_nothing_says_who_the_gateway_is_engines_answer_anybody(
+    router: str, path: str
+) -> None:
+    text = on(GKE, "- {accelerator: nvidia-h100}", spec=f"router: {router}")
+    (told,) = (one for one in plan_text(text).warnings if one.code == "LC3057")
+    assert told.place is not None
+    assert told.place.path == path
+
+
+def test_what_our_router_makes_of_a_gateway() -> None:
+    text = on(GKE, "- {accelerator: nvidia-h100}", spec=f"router: {{{GATEWAY}}}")
+    (told,) = (one for one in plan_text(text).warnings if one.code == "LC3051")
+    assert told.place is not None
+    assert told.place.path == "spec.router.gateway.pods"
+
+
+@pytest.mark.parametrize("target", [LOCAL, RACK, COMPOSE])
+def test_only_a_cluster_has_gateways(target: str) -> None:
+    text = on(target, "- {accelerator: nvidia-h100}", spec="router: {gateway: {name: a}}")
+    assert [one.code for one in problems_of(text)] == ["LC3050"]
+
+
+def test_a_gateway_does_not_speak_tls_to_the_router() -> None:
+    tls = f"tls: {{certFile: {__file__}, keyFile: {__file__}}}"
+    text = on(GKE, "- {accelerator: nvidia-h100}", spec=f"router: {{{tls}, gateway: {{name: a}}}}")
+    (problem,) = problems_of(text)
+    assert problem.place is not None
+    assert (problem.code, problem.place.path) == ("LC3050", "spec.router.gateway")
 
 
 # --- the router's own place ---

@@ -163,6 +163,16 @@ CASES = [
     ("http://10.0.0.7:8000", "https://h:80/v1", "LC1046", '"https://h:80/v1"'),
     ("http://127.0.0.1:4318", "collector:4318", "LC1046", '"collector:4318"'),
     ("http://127.0.0.1:4318", "https://c:4318", "LC1051", '"https://c:4318"'),
+    # hosts of routes
+    *(
+        (
+            "routing: {",
+            f"gateway: {{name: a, hostnames: [{host}]}}\n    routing: {{",
+            "LC1040",
+            host,
+        )
+        for host in ("'llm.example:443'", "10.0.0.7", "'*.*.example'", "LLM.example", "'*'")
+    ),
     # YAML's old words
     ("unsafe: true", "unsafe: yes", "LC1018", "yes"),
     ("enforceEager: true", "enforceEager: On", "LC1018", "On"),

@@ -9,7 +9,16 @@ import pytest
 import yaml
 
 from llmd_ctl.plan import Capacity, Plan, PlannedVariant
-from llmd_ctl.plan.place import Autoscale, Disaggregation, Image, Place, PlannedRouter, Transfer
+from llmd_ctl.plan.place import (
+    Autoscale,
+    Disaggregation,
+    Gateway,
+    GatewayPods,
+    Image,
+    Place,
+    PlannedRouter,
+    Transfer,
+)
 from llmd_ctl.plan.records import Workload
 from tests.unit.controller.plans import model
 from tests.unit.render.kubernetes.clusters import (
@@ -23,6 +32,7 @@ from tests.unit.render.kubernetes.clusters import (
     of,
     only,
     pod_of,
+    texts,
 )
 
 PICKER = Place(image=Image("example/picker:1"))
@@ -34,8 +44,10 @@ def capacity(prefill: float, decode: float, requests: float) -> Capacity:
     return Capacity(prefill, decode, 1.0, 1, 1.0, decode, requests, Workload(100, 10))
 
 
-def routed(*variants: PlannedVariant, replicas: int = 1, **fields: Any) -> Plan:
-    router = PlannedRouter("llm-d", TARGET.name, replicas, {"A": "b"}, PICKER)
+def routed(
+    *variants: PlannedVariant, replicas: int = 1, gateway: Gateway | None = None, **fields: Any
+) -> Plan:
+    router = PlannedRouter("llm-d", TARGET.name, replicas, {"A": "b"}, PICKER, gateway)
     return cluster(*variants, router=router, **fields)
 
 
@@ -216,3 +228,39 @@ def test_a_gateway_may_stand_anywhere() -> None:
 
     assert "from" in first(cluster())
     assert first(routed()) == {"ports": [{"port": 8000, "protocol": "TCP"}]}
+    unknown = routed(gateway=Gateway("mine"))
+    assert first(unknown) == first(routed())
+
+
+@pytest.mark.parametrize("labels", [{}, {"gateway": "mine"}])
+def test_a_gateway_in_known_pods_is_let_in_with_its_pickers_and_nobody_else(
+    labels: dict[str, str],
+) -> None:
+    plan = routed(gateway=Gateway("mine", pods=GatewayPods("infra", labels)))
+    peers = only(plan, "NetworkPolicy")["spec"]["ingress"][0]["from"]
+    pickers = only(plan, "Deployment", "prod-chat-a-picker")["spec"]["template"]["metadata"]
+    assert peers[0]["podSelector"]["matchLabels"].items() <= pickers["labels"].items()
+    assert "namespaceSelector" not in peers[0]
+    assert peers[1]["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "prometheus"}
+    named = {"matchLabels": {"kubernetes.io/metadata.name": "infra"}}
+    assert peers[2]["namespaceSelector"] == named
+    assert peers[2].get("podSelector", {}).get("matchLabels", {}) == labels
+    assert len(peers) == 3
+
+
+def test_routes_are_on_the_gateway_that_is_named_and_end_no_answer() -> None:
+    spec = only(routed(), "HTTPRoute")["spec"]
+    assert spec["parentRefs"] == [{"name": "llm-d-inference-gateway"}]
+    assert spec["rules"][0]["timeouts"] == {"request": "0s", "backendRequest": "0s"}
+    named = Gateway("mine", "infra", ("llm.example",))
+    spec = only(routed(gateway=named), "HTTPRoute")["spec"]
+    assert spec["parentRefs"] == [{"name": "mine", "namespace": "infra"}]
+    assert spec["hostnames"] == ["llm.example"]
+
+
+def test_a_chart_asks_for_the_gateway_where_the_fleet_names_none() -> None:
+    def values(plan: Plan) -> set[str]:
+        return set(yaml.safe_load(texts(plan, "helm")["values.yaml"]))
+
+    assert "gateway" in values(routed())
+    assert "gateway" not in values(routed(gateway=Gateway("mine")))

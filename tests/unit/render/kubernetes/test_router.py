@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from llmd_ctl.plan import EndpointTls, Plan, Resilience, RouterTls, Slo
-from llmd_ctl.plan.place import Place, PlannedRouter, PlannedTarget
+from llmd_ctl.plan.place import Gateway, GatewayPods, Place, PlannedRouter, PlannedTarget
 from llmd_ctl.plan.resilience import Limits
 from tests.unit.controller.plans import external, model
 from tests.unit.render.kubernetes.clusters import (
@@ -198,6 +198,39 @@ def test_only_the_router_prometheus_and_engines_reach_engines(who: str) -> None:
     ]
     expected = {"router": [[8000]], "prometheus": [[8000]], "engine": ["all"], "stranger": []}
     assert let_in == expected[who]
+
+
+def before(gateway: Gateway, **fields: Any) -> Plan:
+    whole = cluster(**fields)
+    assert whole.router is not None
+    return replace(whole, router=replace(whole.router, gateway=gateway))
+
+
+def test_a_gateway_that_the_fleet_names_leads_to_the_routers_service() -> None:
+    assert not any(kind == "HTTPRoute" for kind, _ in objects(cluster()))
+    whole = before(Gateway("mine", "infra", ("llm.example", "*.llm.example")))
+    spec = only(whole, "HTTPRoute", ROUTER)["spec"]
+    assert spec["parentRefs"] == [{"name": "mine", "namespace": "infra"}]
+    assert spec["hostnames"] == ["llm.example", "*.llm.example"]
+    (rule,) = spec["rules"]
+    service = only(whole, "Service", ROUTER)
+    (port,) = service["spec"]["ports"]
+    backend = {"kind": "Service", "name": service["metadata"]["name"], "port": port["port"]}
+    assert rule == {
+        "backendRefs": [backend],
+        "timeouts": {"request": "0s", "backendRequest": "0s"},
+    }
+
+
+def test_gateways_of_a_provider_that_take_no_times_are_given_none() -> None:
+    there = (replace(TARGET, provider="gke"),)
+    (rule,) = only(before(Gateway("mine"), targets=there), "HTTPRoute")["spec"]["rules"]
+    assert "timeouts" not in rule
+
+
+def test_a_gateway_before_our_router_reaches_no_engine() -> None:
+    whole = before(Gateway("mine", pods=GatewayPods("infra")))
+    assert only(whole, "NetworkPolicy") == only(cluster(), "NetworkPolicy")
 
 
 def test_the_kustomization_names_every_file_and_the_namespace() -> None:

@@ -165,7 +165,7 @@ def _numbers(known: HostDevices | None, first: int, count: int) -> tuple[int, ..
 def _names(models: Sequence[PlannedModel]) -> Mapping[tuple[str, str], str]:
     """What each variant is called: model and variant, with a digest where two would be one.
 
-    So it is too where the name would be too long: a container is found by it, as a label of the DNS.
+    So it is too where the name would be too long: containers are found by it, a label of the DNS.
     """
     pairs = [(model.name, variant.name) for model in models for variant in model.variants]
     plain = Counter("-".join(pair) for pair in pairs)

@@ -29,10 +29,16 @@ CASES = [
     ("[./mine.yaml]", "[./mine.yaml, ./mine.yaml]", "LC1060", "./mine.yaml"),
     # a host is dealt out once
     (
-        "{name: here, kind: local}", "{name: here, kind: systemd, hosts: [a, b, a]}", "LC1060", "a",
+        "{name: here, kind: local}",
+        "{name: here, kind: systemd, hosts: [a, b, a]}",
+        "LC1060",
+        "a",
     ),
     (
-        "{name: here, kind: local}", "{name: here, kind: systemd, hosts: [a, A]}", "LC1060", "A",
+        "{name: here, kind: local}",
+        "{name: here, kind: systemd, hosts: [a, A]}",
+        "LC1060",
+        "A",
     ),
     (
         "  defaults:",

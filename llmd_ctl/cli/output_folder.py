@@ -2,25 +2,33 @@
 
 Used by `render` alone. Which files are ours stands in a list beside them, `LIST`: only those are
 overwritten or removed, and a folder holds one target. Each file is replaced whole, and the list is
-written before what it names, so that a command that was broken off can be run again.
+written before what it names, so that a command that was broken off can be run again. Of two
+commands at once the second is refused.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path, PurePosixPath
 
 from llmd_ctl.apply.files import RealFiles
-from llmd_ctl.errors import UsageError
+from llmd_ctl.errors import Interrupted, UsageError
 from llmd_ctl.render.file import RenderedFile
 
 LIST = ".llmd-ctl-rendered.json"
 PLAIN, EXECUTABLE = 0o644, 0o755
 CODE = "LC6011"
+LINE = re.compile(r"[^\n]*\n|[^\n]+")
+NOT_A_FOLDER = (errno.EEXIST, errno.ENOTDIR)
 
 
 @dataclass(frozen=True)
@@ -74,17 +82,45 @@ class OutputFolder:
     def write(self, state: State) -> None:
         """Bring the folder to that state. What does not differ is not touched.
 
-        Raises `UsageError` where the system does not let it.
+        Raises `UsageError` where the system does not let it, or another command writes there, and
+        `Interrupted`.
         """
         try:
-            self._write(state)
+            self._files.make_folder(self.path)
+            with self._alone():
+                self._write(state)
         except OSError as error:
-            message = f"cannot write {error.filename or self.path}: {error.strerror}"
-            raise UsageError.of("LC6003", message) from error
+            raise self._refused(error) from error
+        except KeyboardInterrupt:
+            message = f"interrupted while {self.path} was written"
+            hint = "Render again: it goes on from there."
+            raise Interrupted.of("LC4008", message, hint=hint) from None
+
+    def _refused(self, error: OSError) -> UsageError:
+        message = f"cannot write {error.filename or self.path}: {error.strerror}"
+        hint = None
+        if error.errno in NOT_A_FOLDER:
+            message = f"cannot write into {self.path}: it is no folder"
+            hint = "Name a folder, or a path where none is yet."
+        elif error.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint = "Make room there and render again: it goes on from there."
+        return UsageError.of("LC6003", message, hint=hint)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other commands out of the folder. Raises `UsageError` where one is in there."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError as error:
+            message = f"another llmd-ctl writes into {self.path}"
+            raise UsageError.of(CODE, message, hint="Render again once it has ended.") from error
+        finally:
+            os.close(descriptor)
 
     def _write(self, state: State) -> None:
         now = [file.path for file in state.files]
-        self._files.make_folder(self.path)
         self._write_list({*now, *state.removed})
         for file in state.files:
             if file.path in state.changed:
@@ -110,9 +146,7 @@ class OutputFolder:
         old = (self._content(path) or b"").decode(errors="replace")
         lines = [
             line.rstrip("\n")
-            for line in unified_diff(
-                old.splitlines(), text.splitlines(), f"a/{path}", f"b/{path}", lineterm=""
-            )
+            for line in unified_diff(_lines_of(old), _lines_of(text), f"a/{path}", f"b/{path}")
         ]
         return lines or [f"{path}: whether it can be executed"]
 
@@ -176,6 +210,11 @@ def _read_list(text: bytes, path: Path) -> tuple[Owner, list[str]]:
 def _broken(path: Path) -> UsageError:
     hint = "Remove what was rendered there, and the list, and render again."
     return UsageError.of(CODE, f"{path} is not as llmd-ctl wrote it", hint=hint)
+
+
+def _lines_of(text: str) -> list[str]:
+    """The lines of a text, each with its end: a difference in ends alone is one too."""
+    return LINE.findall(text)
 
 
 def _inside(name: str) -> bool:

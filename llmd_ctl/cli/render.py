@@ -25,7 +25,7 @@ def render(
     file: Source,
     *,
     output_dir: Annotated[
-        Path, typer.Option("--output-dir", metavar="D", help="The folder to write into.")
+        str, typer.Option("--output-dir", metavar="D", help="The folder to write into.")
     ],
     target: Annotated[
         str | None, typer.Option("--target", help="Which target; may be left out if there is one.")
@@ -50,7 +50,7 @@ def render(
     name = _target(planned, target)
     form = format_of(planned, name, form)
     tell([problem for problem in planned.warnings if problem.code != ONLY_APPLY])
-    folder = OutputFolder(output_dir, Owner(planned.fleet, name, form))
+    folder = OutputFolder(_folder(output_dir), Owner(planned.fleet, name, form))
     state = folder.compare(render_target(planned, name, form))
     if not check:
         folder.write(state)
@@ -59,6 +59,16 @@ def render(
     else:
         _document(folder, state, check=check, form=output)
     return 1 if check and state.differs else 0
+
+
+def _folder(said: str) -> Path:
+    """The folder that is meant; an empty word, as of a variable that is not set, is none."""
+    from llmd_ctl.errors import UsageError
+
+    if not said:
+        hint = "Name a folder, such as out; . is the one that you are in."
+        raise UsageError.of("LC6001", "--output-dir is empty", hint=hint)
+    return Path(said)
 
 
 def _target(planned: Plan, named: str | None) -> str:

@@ -20,6 +20,7 @@ from llmd_ctl.plan.stock import Placed
 DEALT = ("systemd", "compose")
 FIRST_PORT = 18000
 HERE = ""
+LONGEST_NAME = 63 - len("-9999")  # of a variant: a label of the DNS less the replica's number
 
 
 @dataclass(frozen=True)
@@ -162,14 +163,22 @@ def _numbers(known: HostDevices | None, first: int, count: int) -> tuple[int, ..
 
 
 def _names(models: Sequence[PlannedModel]) -> Mapping[tuple[str, str], str]:
-    """What each variant is called: model and variant, with a digest where two would be one."""
+    """What each variant is called: model and variant, with a digest where two would be one.
+
+    So it is too where the name would be too long: containers are found by it, a label of the DNS.
+    """
     pairs = [(model.name, variant.name) for model in models for variant in model.variants]
     plain = Counter("-".join(pair) for pair in pairs)
     return {
-        pair: name if plain[name] == 1 else f"{name}-{_digest(pair)}"
+        pair: name if plain[name] == 1 and len(name) <= LONGEST_NAME else _told_apart(name, pair)
         for pair in pairs
         for name in ["-".join(pair)]
     }
+
+
+def _told_apart(name: str, pair: tuple[str, str]) -> str:
+    digest = _digest(pair)
+    return f"{name[: LONGEST_NAME - len(digest) - 1].rstrip('-')}-{digest}"
 
 
 def _digest(pair: tuple[str, str]) -> str:

@@ -6,6 +6,7 @@ was tried and dropped is kept as `ruled_out`. A refusal names the numbers and wh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from llmd_ctl.plan import context, memory
@@ -19,6 +20,7 @@ from llmd_ctl.plan.way_out import Refused
 from llmd_ctl.profiles import split as splits
 from llmd_ctl.profiles.accelerator import Accelerator
 from llmd_ctl.profiles.flag_value import MOST
+from llmd_ctl.profiles.rules.line import ON
 from llmd_ctl.profiles.shape import ModelShape
 
 SHARES = {
@@ -46,6 +48,7 @@ class Sizing:
     accelerator: Accelerator
     chosen: Chosen
     settings: Settings
+    env: Mapping[str, str]  # as the fleet says it
     shape: ModelShape
     devices: int
     most_devices: int | None  # of all machines together; None: nobody counted them
@@ -144,15 +147,23 @@ class Sizing:
         return False
 
     def _length_is_legal(self, length: int) -> bool:
-        if length <= self.shape.max_positions:
+        if length <= self.shape.max_positions or self._is_length_lifted():
             return True
         message = f"the model takes at most {self.shape.max_positions:,} tokens"
         self.report.add(
             "LC3012", message, self._where("maxModelLen"), found=str(length),
             allowed=(f"1 to {self.shape.max_positions}",),
-            hint=context.longer(self.shape, is_local=self.is_local),
+            hint=context.longer(
+                self.shape, self.chosen.engine.spec.lifts_context, is_local=self.is_local
+            ),
         )  # fmt: skip
         return False
+
+    def _is_length_lifted(self) -> bool:
+        """Whether the engine is told that the model's own length is no limit."""
+        lifts = set(self.chosen.engine.spec.lifts_context)
+        on = {name for name, text in self.env.items() if text.strip().lower() in ON}
+        return not lifts.isdisjoint(on | {flag.partition(".")[0] for flag in self.settings.said()})
 
     def _kv_format(self) -> str | None:
         asked = str(self.settings.value("kvDtype") or "auto")

@@ -172,6 +172,7 @@ class VariantPlanner:
             accelerator=ready.accelerator,
             chosen=ready.chosen,
             settings=ready.settings,
+            env=ready.env,
             shape=ready.shape,
             devices=devices,
             most_devices=most,

@@ -95,6 +95,7 @@ class EngineSpec:
     dotted: bool = False  # --a.b is a key inside the JSON of --a
     not_on: Mapping[str, str] = field(default_factory=dict)  # vendor to why it does not run there
     share_of: Literal["all", "static", "free"] = "all"  # what utilization is a share of: `plan.fit`
+    lifts_context: tuple[str, ...] = ()  # variables and flags: the model's length is no limit then
     context_times_sequences: bool = False  # the context role holds maxModelLen times maxSequences
 
 

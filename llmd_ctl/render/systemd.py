@@ -50,11 +50,16 @@ CLOSED: Settings = (
     ("RestrictSUIDSGID", "yes"),
     ("SystemCallArchitectures", "native"),
 )
-# What container runtimes refuse by default, in systemd's groups.
-RUNTIME_DEFAULT = (
-    "SystemCallFilter",
-    "~@clock @cpu-emulation @module @mount @obsolete @raw-io @reboot @swap",
+# What container runtimes refuse by default, in systemd's groups, and as they do: nobody is killed.
+RUNTIME_DEFAULT: Settings = (
+    (
+        "SystemCallFilter",
+        "~@clock @cpu-emulation @module @mount @obsolete @raw-io @reboot @swap",
+    ),
+    ("SystemCallErrorNumber", "EPERM"),
 )
+# Drivers pin memory of the host by the GiB; systemd's own limit is 8 MiB.
+PINS: Settings = (("LimitMEMLOCK", "infinity"),)
 # The pause between two starts grows to a minute; before systemd 254 it stays what it is at first.
 RESTART: Settings = (
     ("Restart", "always"),
@@ -65,7 +70,8 @@ RESTART: Settings = (
 HOW = """\
 # To install: give the programs that the units start, copy what is in this folder below /, then
 #   systemd-sysusers && systemd-tmpfiles --create && systemctl daemon-reload
-#   systemctl enable --now {target}
+{pages}#   systemctl enable --now {target}
+# After a change: copy them again, daemon-reload, and systemctl restart what has changed.
 # Secrets are files of variables in {etc}/secrets/, one a secret, readable for root alone.
 """
 
@@ -101,24 +107,30 @@ def _host(
     if router:
         yield from _router(plan, target, units, top)
         units.append(f"llmd-{plan.fleet}-router.service")
-    yield RenderedFile(f"{UNITS}/{_target(plan)}", _all(plan, units).text(_how(plan, top)))
+    pages = sum((place.container.hugepages_bytes or 0) // HUGE_PAGE for place in _places(here))
+    how = _how(plan, top, pages=pages > 0)
+    yield RenderedFile(f"{UNITS}/{_target(plan)}", _all(plan, units).text(how))
     yield RenderedFile("etc/sysusers.d/llmd-ctl.conf", f"{top}u {USER} - llmd-ctl {STATE}\n")
     folders = sorted({place.cache.path for place in _places(here) if place.cache.path is not None})
     if folders:
         lines = (f"d {word(path)} :0750 :{USER} :{USER} -\n" for path in folders)
         yield RenderedFile(f"etc/tmpfiles.d/llmd-{plan.fleet}.conf", top + "".join(lines))
-    pages = sum((place.container.hugepages_bytes or 0) // HUGE_PAGE for place in _places(here))
     if pages:
-        text = f"{top}vm.nr_hugepages = {pages}\n"
-        yield RenderedFile(f"etc/sysctl.d/llmd-{plan.fleet}.conf", text)
+        yield RenderedFile(_pages_file(plan), f"{top}vm.nr_hugepages = {pages}\n")
 
 
 def _places(here: Iterable[Seat]) -> list[Place]:
     return [seat.variant.place for seat in here if seat.variant.place is not None]
 
 
-def _how(plan: Plan, top: str) -> str:
-    return top + HOW.format(target=_target(plan), etc=ETC)
+def _how(plan: Plan, top: str, *, pages: bool) -> str:
+    """What to do with the files. Huge pages are set aside before the engines ask for them."""
+    apply = f"#   sysctl --load=/{_pages_file(plan)}\n" if pages else ""
+    return top + HOW.format(target=_target(plan), etc=ETC, pages=apply)
+
+
+def _pages_file(plan: Plan) -> str:
+    return f"etc/sysctl.d/llmd-{plan.fleet}.conf"
 
 
 def _target(plan: Plan) -> str:
@@ -162,6 +174,7 @@ def _engine(plan: Plan, seat: Seat, host: str) -> Unit:
         ("CacheDirectory", "llmd-ctl"),
         *((("ReadWritePaths", word(kept)),) if place.cache.path is not None else ()),
         *_bounds(place.container),
+        *PINS,
         ("KillMode", "mixed"),
         ("KillSignal", "SIGTERM"),
         ("TimeoutStopSec", str(_drain_seconds(plan) + MARGIN_SECONDS)),
@@ -210,7 +223,7 @@ def _who(given: Container) -> Iterator[tuple[str, str]]:
     if not given.host_ipc:
         yield "PrivateIPC", "yes"
     if given.seccomp == "RuntimeDefault":
-        yield RUNTIME_DEFAULT
+        yield from RUNTIME_DEFAULT
 
 
 def _devices(known: HostDevices | None) -> Iterator[tuple[str, str]]:

@@ -39,6 +39,8 @@ def check(findings: Findings, document: Document) -> None:
     """Run every rule over a document."""
     for rule in (
         _target_names,
+        _hosts,
+        _secrets,
         _model_names,
         _variant_names,
         _inventory,
@@ -118,6 +120,35 @@ def _named(document: Document, items: Iterator[tuple[Path, Node]]) -> list[tuple
 
 def _target_names(findings: Findings, document: Document) -> None:
     _no_repeats(findings, "the target name", _named(document, _each(document.root, TARGETS)))
+
+
+def _hosts(findings: Findings, document: Document) -> None:
+    """A host is dealt out once: two lists of it would give its devices and ports away twice."""
+    root = document.root
+    named = [
+        (path, host.value.lower(), host)
+        for target, _ in _each(root, TARGETS)
+        for path, host in _each(root, (*target, "hosts"))
+        if isinstance(host.value, str)
+    ]
+    _no_repeats(findings, "the host", named, "Name each host once, in one target.")
+
+
+def _secrets(findings: Findings, document: Document) -> None:
+    """A variable has one secret; a secret whose keys are all variables is listed once."""
+    root = document.root
+    owners: list[Path] = [("spec", "defaults"), ("spec", "router")]
+    owners += [path for path, _ in (*_each(root, TARGETS), *_each(root, MODELS), *_variants(root))]
+    for owner in owners:
+        listed = list(_each(root, (*owner, "secretRefs")))
+        variables = [
+            ((*path, "env"), name, document.mark((*path, "env")))
+            for path, item in listed
+            if (name := item.text("env")) is not None
+        ]
+        _no_repeats(findings, "the variable", variables, "Take each variable from one secret.")
+        whole = [(path, item) for path, item in listed if item.get("env") is None]
+        _no_repeats(findings, "the secret", _named(document, iter(whole)), "List it once.")
 
 
 def _model_names(findings: Findings, document: Document) -> None:

@@ -23,6 +23,7 @@ PRIORITY, POLICY, DEFAULT = (
     "--enable-priority-scheduling", "--schedule-policy", "--default-priority-value",
 )  # fmt: skip
 LENGTH, LONGER = "--context-length", "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
+OVERRIDES = "--json-model-override-args"
 WORKERS = {
     "--tokenizer-worker-num": 1, "--detokenizer-worker-num": 1, "--mm-processor-worker-num": 0,
     "--mm-io-worker-num": 0,
@@ -84,7 +85,9 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S143", "A context is no longer than the model's", LENGTH,
-        lambda line: number(line, LENGTH, 0) <= line.model.max_positions or line.switched(LONGER),
+        lambda line: number(line, LENGTH, 0) <= line.model.max_positions
+        or line.switched(LONGER)
+        or line.says(OVERRIDES),
         "--context-length {--context-length} is more than the model's {model.max_positions}",
         "Lower it, or set SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1.",
         "configs/model_config.py:1314", when=said(LENGTH),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from llmd_ctl.apply.files import RealFiles
 from llmd_ctl.cli.boundary import run
 from llmd_ctl.cli.output_folder import LIST
 from tests.e2e.cli.published import check
@@ -157,6 +162,91 @@ def test_a_target_and_a_format_that_are_none_are_refused(
     assert run([*RENDER]) == 64
     assert "the fleet has several targets" in capsys.readouterr().err
     assert not (place / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.rstrip("\n"),
+        lambda text: text.replace("small", "sm\x85all", 1),
+    ],
+)
+def test_check_shows_ends_of_lines_that_differ(
+    place: Path, spoil: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run([*RENDER])
+    script = place / "out" / "run.sh"
+    script.write_bytes(spoil(script.read_text()).encode())
+    capsys.readouterr()
+    assert run([*RENDER, "--check"]) == 1
+    told = capsys.readouterr().out
+    assert told.startswith("--- a/run.sh\n+++ b/run.sh\n@@ ")
+    assert "executed" not in told
+
+
+def test_of_two_at_once_the_second_is_refused(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "out").mkdir()
+    held = os.open(place / "out", os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    assert run([*RENDER]) == 64
+    assert "another llmd-ctl writes into out" in capsys.readouterr().err
+    assert rendered(place / "out") == {}
+    os.close(held)
+    assert run([*RENDER]) == 0
+
+
+def test_interrupted_it_says_what_was_not_finished(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written: list[Path] = []
+    write = RealFiles.write_atomic
+
+    def interrupt(self: RealFiles, path: Path, content: bytes, mode: int = 0o644) -> None:
+        write(self, path, content, mode)
+        written.append(path)
+        if len(written) > 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RealFiles, "write_atomic", interrupt)
+    assert run([*RENDER]) == 130
+    told = capsys.readouterr().err
+    assert "error[LC4008]: interrupted while out was written" in told
+    assert "before anything was changed" not in told
+    monkeypatch.undo()
+    assert run([*RENDER[:1], str(place / "fleet.yaml"), *RENDER[2:-1], str(place / "out")]) == 0
+
+
+def test_a_full_disk_says_to_make_room(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(RealFiles, "write_atomic", full)
+    assert run([*RENDER]) == 64
+    told = capsys.readouterr().err
+    assert "cannot write out: No space left on device" in told
+    assert "Make room there" in told
+
+
+def test_an_empty_folder_is_not_the_one_we_are_in(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*RENDER[:-1], ""]) == 64
+    assert "--output-dir is empty" in capsys.readouterr().err
+    assert sorted(path.name for path in place.iterdir()) == ["fleet.yaml"]
+
+
+def test_what_is_no_folder_is_told_as_such(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "gone").symlink_to("nowhere")
+    for path in ("gone", "fleet.yaml"):
+        assert run([*RENDER[:-1], path]) == 64
+        told = capsys.readouterr().err
+        assert f"cannot write into {path}: it is no folder" in told
+        assert "permissions" not in told
 
 
 @pytest.mark.parametrize("folder", ["/proc/nosuch", "fleet.yaml", "fleet.yaml/out"])

@@ -77,6 +77,18 @@ def test_two_variants_that_would_have_one_name_are_told_apart() -> None:
     assert names[2] == "a-d-0"
 
 
+def test_a_name_is_never_too_long_for_a_label_of_the_dns() -> None:
+    long, as_long = "m" * 63, "m" * 29
+    models = [
+        model(long, variant("v" * 63), variant("v" * 62 + "w")),
+        model(as_long, variant("v" * 28), variant("v" * 29)),
+    ]
+    names = [seat.name for seat in deal(PlannedTarget("here", "compose"), models)[0]]
+    assert len(set(names)) == 4
+    assert max(len(name.removesuffix("-0")) for name in names) + len("-9999") <= 63
+    assert names[2] == f"{as_long}-{'v' * 28}-0"
+
+
 @pytest.mark.parametrize(
     ("variants", "code", "said"),
     [

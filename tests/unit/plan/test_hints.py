@@ -119,7 +119,9 @@ def test_only_of_a_local_model_one_is_told_to_change_its_config(tmp_path: Path) 
     for uri in (GPT_OSS, QWEN):
         hub = refused("{name: v, accelerator: nvidia-h100, maxModelLen: 999999}", uri=uri)
         assert hub.code == "LC3012"
-        assert hub.remedy == "Lower maxModelLen, or leave it out for all that the model takes."
+        assert "config.json" not in hub.remedy
+        assert hub.remedy.startswith("Lower maxModelLen, or leave it out for all that the model")
+        assert "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 in env takes more" in hub.remedy
 
 
 # --- what does not fit ---

@@ -445,6 +445,30 @@ def test_on_a_host_kv_space_holds_at_least_one_request_of_full_length(tmp_path: 
     assert fit.kv_bytes_free == 8192 * fit.kv_bytes_per_token > 256 * 2**20
 
 
+@pytest.mark.parametrize(
+    ("engine", "lifted"),
+    [
+        ("vllm", "env: {VLLM_ALLOW_LONG_MAX_MODEL_LEN: '1'}"),
+        ("vllm", """engineArgs: {hfOverrides: '{"max_position_embeddings": 131072}'}"""),
+        ("vllm", "extraArgs: [--hf-overrides.max_position_embeddings, '131072']"),
+        ("sglang", "env: {SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN: '1'}"),
+        ("sglang", """extraArgs: [--json-model-override-args, '{"rope_scaling": {}}']"""),
+    ],
+)
+def test_a_context_beyond_the_models_is_planned_where_the_engine_is_told_to_take_it(
+    engine: str, lifted: str
+) -> None:
+    variant = f"name: v, accelerator: amd-mi300x, engine: {{name: {engine}}}, maxModelLen: 131072"
+    (planned,) = plan_text(fleet_text(f"- {{{variant}, {lifted}}}", uri=QWEN)).models[0].variants
+    assert planned.facts["maxModelLen"] == 131072
+    assert "context of 131,072 tokens, as asked for: the model's own is 40,960" in planned.reasons
+    off = lifted.replace("'1'", "'0'")
+    if off != lifted:
+        assert {p.code for p in problems_of(fleet_text(f"- {{{variant}, {off}}}", uri=QWEN))} & {
+            "LC3012", "LC3040",
+        }  # fmt: skip
+
+
 def test_memory_that_nobody_saw_is_not_guessed() -> None:
     (problem,) = problems_of(
         fleet_text("- {name: v, accelerator: cpu-x86}"), observed=Observed({"cpu-x86": 1})

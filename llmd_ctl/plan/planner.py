@@ -132,7 +132,7 @@ def _name_tags(fleet: spec.FleetSpec, models: Sequence[PlannedModel], report: Re
     named = [] if fleet.router.image else [router_image(fleet)]
     transfers = [v.place.transfer for m in models for v in m.variants if v.place is not None]
     named += [one.proxy for one in transfers if one is not None and one.proxy is not None]
-    for image in dict.fromkeys(named):
+    for image in dict.fromkeys(each for each in named if each.digest is None):
         message = f"the image {image.reference} has no known digest: its tag is rendered"
         report.warn("LC3053", message, ("spec", "router", "kind"))
 

@@ -1,7 +1,7 @@
 // Turns a rendered file back into the command lines that its reader would start, with the reader's
 // own code: `decode kubernetes < CONTAINER.json`, `decode compose FILE [NAME=VALUE]...`; and
-// `decode yaml < DOCUMENT` reads as Kubernetes does. Built by ci/cluster, run by tests/e2e/render.
-// Prints JSON and starts nothing.
+// `decode yaml < DOCUMENT` reads as Kubernetes does, `decode compose-schema` prints the schema of
+// compose files. Built by ci/cluster, run by tests/e2e/render. Prints JSON and starts nothing.
 package main
 
 import (
@@ -10,9 +10,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/compose-spec/compose-go/v2/loader"
+	"github.com/compose-spec/compose-go/v2/schema"
 	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/docker/cli/pkg/kvfile"
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 	"sigs.k8s.io/yaml"
 )
@@ -51,10 +56,22 @@ func kubernetes(in io.Reader) (Process, error) {
 	return Process{Argv: argv, Env: env}, nil
 }
 
+// raw reads an env_file of `format: raw`. The format is not compose-go's: `docker compose` adds it,
+// by this reader of docker's.
+func raw(in io.Reader, _ string, found map[string]string, lookup func(string) (string, bool)) error {
+	lines, err := kvfile.ParseFromReader(in, lookup)
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, "=")
+		found[name] = value
+	}
+	return err
+}
+
 // compose loads a file as `docker compose` does, each service by its name.
 func compose(file string, environment []string) (map[string]Process, error) {
+	dotenv.RegisterFormat("raw", raw)
 	details := types.ConfigDetails{
-		WorkingDir:  ".",
+		WorkingDir:  filepath.Dir(file),
 		ConfigFiles: []types.ConfigFile{{Filename: file}},
 		Environment: types.NewMapping(environment),
 	}
@@ -102,10 +119,12 @@ func run(args []string) error {
 		found, err = kubernetes(os.Stdin)
 	case len(args) >= 2 && args[0] == "compose":
 		found, err = compose(args[1], args[2:])
+	case len(args) == 1 && args[0] == "compose-schema":
+		found = json.RawMessage(schema.Schema)
 	case len(args) == 1 && args[0] == "yaml":
 		found, err = document(os.Stdin)
 	default:
-		err = fmt.Errorf("usage: decode kubernetes | decode yaml | decode compose FILE [NAME=VALUE]")
+		err = fmt.Errorf("usage: decode kubernetes | yaml | compose-schema | compose FILE [NAME=VALUE]")
 	}
 	if err != nil {
 		return err

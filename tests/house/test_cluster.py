@@ -28,7 +28,7 @@ def test_an_unknown_part_is_refused_with_the_known_ones(repo_root: Path) -> None
     argv = [sys.executable, str(repo_root / "ci" / "cluster"), "kwok"]
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "clients, crds, decoders, programs" in done.stderr
+    assert "clients, crds, decoders, linters, programs, registry" in done.stderr
 
 
 def test_a_run_that_is_cut_short_leaves_what_was_there(program: ModuleType, tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
 """The images: each Containerfile against what it promises, the profiles, and the matrix of tests.
 
-Nothing is built here. The files are read by a parser of our own and by the shell (`sh -n`).
+Nothing is built here. The files are read by a parser of our own and by the shell (`sh -n`); the
+linters of their readers are in tests/e2e/render.
 """
 
+import json
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +19,12 @@ import yaml
 from ci import images
 from ci.images import Recipe
 from llmd_ctl.errors import SpecInvalid
-from llmd_ctl.plan.placement import OWN_USER
+from llmd_ctl.plan.placement import OWN_USER, own_image
 from llmd_ctl.profiles import Catalog
 
 NAMES = ("amd", "gaudi", "nvidia", "tpu")
-ROUTER = "router"  # ours, and no engine: it is built from this tree
+ROUTER = images.ROUTER
+OF_VENDORS = {"nvidia": "nvidia", "amd": "amd", "google-tpu": "tpu", "intel-gaudi": "gaudi"}
 KNOWN = {"ARG", "FROM", "RUN", "ENV", "USER", "ENTRYPOINT"}
 ROOT = images.ROOT
 CATALOG = Catalog.load()
@@ -74,7 +78,7 @@ def rows() -> list[dict[str, Any]]:
 def test_every_folder_is_an_image_that_is_whole() -> None:
     folders = {path.name for path in images.FOLDER.iterdir() if path.is_dir()}
     assert folders == {*NAMES, ROUTER}
-    for folder in NAMES:
+    for folder in folders:
         files = {path.name for path in (images.FOLDER / folder).iterdir()}
         assert files == {"Containerfile", "README.md", "image.yaml", "lock.yaml"}
 
@@ -168,8 +172,10 @@ def test_a_promise_is_as_strict_as_a_profile(
 
 
 def test_the_routers_image_holds_our_programs_and_runs_as_who_is_rendered() -> None:
+    made = images.recipe(ROUTER)
     told = dict(rest.split("=", 1) for rest in all_of(ROUTER, "ARG"))
-    assert set(told.values()) == set(images.lock(ROUTER))
+    assert told == {"BUILD": made.build, "BASE": made.base}
+    assert images.bases(ROUTER) == tuple(images.lock(ROUTER)) == (made.build, made.base)
     assert all_of(ROUTER, "FROM") == ["${BUILD} AS build", "${BASE}"]
     manifests = [tomllib.loads(path.read_text()) for path in ROOT.glob("crates/*/Cargo.toml")]
     packages = {manifest["package"]["name"] for manifest in manifests}
@@ -181,9 +187,15 @@ def test_the_routers_image_holds_our_programs_and_runs_as_who_is_rendered() -> N
     assert all((ROOT / word).exists() for source in sources for word in source.split()[:-1])
     toolchain = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
     assert told["BUILD"].startswith(f"rust:{toolchain['rust-version']}-")
-    user, _, _ = all_of(ROUTER, "USER")[-1].partition(":")
-    assert user == OWN_USER
+    assert own_image().reference.endswith(f"/router:{made.version}")
+    assert all_of(ROUTER, "USER")[-1] == made.user
+    assert made.user.partition(":")[0] == OWN_USER == own_image().user
+    assert made.user_why
     assert instructions(ROUTER)[-1] == ("ENTRYPOINT", "[]")
+    assert [(test.run, test.device) for test in made.smoke] == [
+        (f"{name} --version", False) for name in programs
+    ]
+    assert not made.shell  # so each is a program and its words
 
 
 # --- profiles ---
@@ -203,6 +215,16 @@ def test_every_profiles_image_is_a_folder_here_that_goes_with_it() -> None:
                 assert image.reference in {None, made.base}, name
                 assert set(spec.host_architectures) <= set(made.architectures), name
     assert used == set(NAMES)
+
+
+def test_what_a_vendors_accelerator_runs_is_in_the_vendors_folder() -> None:
+    newest = CATALOG.engine("vllm").spec.version
+    for name in ACCELERATORS:
+        for prefix, folder in OF_VENDORS.items():
+            if name.startswith(f"{prefix}-"):
+                image = images.chosen(CATALOG.accelerator(name).spec.engines["vllm"], newest)
+                assert image is not None, name
+                assert image.recipe == folder, name
 
 
 def test_what_a_plan_runs_has_an_image_or_is_known_to_have_none() -> None:
@@ -232,29 +254,111 @@ def test_the_matrix_is_one_that_github_actions_takes(rows: list[dict[str, Any]])
             assert all(isinstance(word, str | bool) for word in words)
             assert "${{" not in str(value)
         assert is_sound_shell(row["run"])
-    pairs = [(row["accelerator"], row["smoke"]) for row in rows]
-    assert len(set(pairs)) == len(pairs)
+    found = [(row["accelerator"], row["platform"], row["smoke"]) for row in rows]
+    assert len(set(found)) == len(found)
 
 
 def test_every_accelerator_is_in_the_matrix_or_said_to_be_left_out(
     rows: list[dict[str, Any]],
 ) -> None:
     (left,) = re.findall(r"^# Left out, .*: (.*)\.$", images.FILE.read_text(), re.MULTILINE)
-    there = {row["accelerator"] for row in rows}
+    there = {row["accelerator"] for row in rows} - {images.NO_ACCELERATOR}
     assert there | set(left.split(", ")) == set(ACCELERATORS)
     assert not there & set(left.split(", "))
 
 
 def test_a_row_runs_where_it_can(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        name = row["accelerator"]
-        architecture = CATALOG.accelerator(name).spec.host_architectures[0]
-        assert row["platform"] == f"linux/{architecture}"
+        name, (system, architecture) = row["accelerator"], row["platform"].split("/")
+        assert system == "linux"
+        if name == images.NO_ACCELERATOR:
+            assert architecture in images.recipe(ROUTER).architectures
+        else:
+            assert architecture == CATALOG.accelerator(name).spec.host_architectures[0]
         if row["smoke"] == "device":
             assert row["runner"] == ["self-hosted", name]
         else:
             assert row["runner"] == [images.RUNNERS[architecture]]
-        assert row["pinned"] == ("@sha256:" in row["image"])
-        assert not row["context"] or (images.ROOT / row["context"] / "Containerfile").exists()
+        assert (row["smoke"] == "device") == bool(row["options"])
     arm = {row["accelerator"] for row in rows if row["platform"] == "linux/arm64"}
-    assert arm == {"nvidia-gh200", "nvidia-gb200", "nvidia-gb300", "cpu-arm"}
+    assert arm == {"nvidia-gh200", "nvidia-gb200", "nvidia-gb300", "cpu-arm", images.NO_ACCELERATOR}
+
+
+def test_a_row_builds_what_the_lock_says(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        named = dict(re.findall(r"--build-arg=(\w+)=(\S+)", row["build"]))
+        assert row["pinned"] == all("@sha256:" in each for each in (row["image"], *named.values()))
+        assert bool(row["context"]) == bool(row["containerfile"]) == bool(named)
+        if not named:
+            continue
+        folder = Path(row["containerfile"]).parent.name
+        assert row["containerfile"] == f"images/{folder}/Containerfile"
+        assert row["context"] == ("." if folder == ROUTER else f"images/{folder}")
+        assert row["shell"] == images.recipe(folder).shell
+        assert named["BASE"] == row["image"]
+        told = dict(rest.split("=", 1) for rest in all_of(folder, "ARG"))
+        assert {key: value.partition("@")[0] for key, value in named.items()} == {
+            key: told[key] for key in named
+        }
+
+
+def test_a_digest_of_a_lock_is_what_is_built_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = "sha256:" + "1" * 64
+    monkeypatch.setattr(images, "lock", lambda name: dict.fromkeys(images.bases(name), digest))
+    made = images.recipe(ROUTER)
+    (row, *_) = images.router_rows()
+    assert row["pinned"]
+    assert row["build"] == (
+        f"--build-arg=BASE={made.base}@{digest} --build-arg=BUILD={made.build}@{digest}"
+    )
+
+
+def test_a_container_gets_its_devices_as_the_profile_has_it(rows: list[dict[str, Any]]) -> None:
+    options = {row["accelerator"]: row["options"] for row in rows if row["smoke"] == "device"}
+    assert options["nvidia-h100"] == "--gpus=all"
+    assert options["google-tpu-v6e"] == "--privileged"
+    assert options["intel-gaudi3"] == "--cap-add=SYS_NICE --ipc=host --runtime=habana"
+    assert options["amd-mi300x"] == (
+        "--device=/dev/kfd --device=/dev/dri --group-add=video --group-add=render "
+        "--cap-add=SYS_PTRACE --security-opt=seccomp=unconfined --ipc=host"
+    )
+
+
+def chosen_rows(*words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, str(ROOT / "ci" / "rows.py"), *words]
+    return subprocess.run(argv, check=False, capture_output=True, text=True)
+
+
+def test_rows_for_hardware_are_those_that_have_a_runner(rows: list[dict[str, Any]]) -> None:
+    none, one = chosen_rows("[]"), chosen_rows('["amd-mi300x"]')
+    found = [json.loads(done.stdout.removeprefix("matrix="))["include"] for done in (none, one)]
+    assert [row for row in found[0] if row["smoke"] == "device"] == []
+    assert [row["accelerator"] for row in found[1] if row["smoke"] == "device"] == ["amd-mi300x"]
+    asked = [json.dumps({**row, "accelerator": ""}) for row in found[0]]
+    assert len(set(asked)) == len(asked)
+    assert {json.dumps({**row, "accelerator": ""}) for row in rows if row["smoke"] != "device"} == (
+        set(asked)
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "list of JSON"),
+        (("nvidia",), "list of JSON"),
+        (('["nvidia-x"]',), "no test for nvidia-x"),
+    ],
+)
+def test_accelerators_that_are_none_are_refused(words: tuple[str, ...], told: str) -> None:
+    done = chosen_rows(*words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert told in done.stderr
+
+
+def test_the_workflow_of_changes_takes_the_versions_of_this_tree() -> None:
+    text = (ROOT / ".github" / "workflows" / "test.yaml").read_text()
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
+    (go,) = re.findall(r"^go (\d+\.\d+)", (ROOT / "ci/cluster/go.mod").read_text(), re.MULTILINE)
+    assert f'go-version: "{go}"' in text
+    assert f"toolchain install {cargo['rust-version']} " in text
+    assert "bash .ci/run" in text

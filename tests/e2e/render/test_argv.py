@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,16 @@ import pytest
 import yaml
 
 from llmd_ctl.plan import HOST, PORT, Plan
-from llmd_ctl.plan.place import PlannedTarget
 from llmd_ctl.render.targets import render_target
 from tests.e2e.render.clients import Clients, Cluster, Object
-from tests.unit.controller.plans import real_variant
 from tests.unit.render.hostile import ENV, WORDS
 from tests.unit.render.kubernetes.clusters import FULL, TARGET, engine
 from tests.unit.render.kubernetes.clusters import cluster as planned
-from tests.unit.render.places import BASE, whole
 
 pytestmark = pytest.mark.cluster
 
 # What kustomize 5.8 writes of it is no YAML, and kubectl says so; Helm hands it on.
 NOT_BY_KUSTOMIZE = "\x7f"
-BOX = PlannedTarget("box", "compose")
 KUSTOMIZED = tuple(word for word in WORDS if word != NOT_BY_KUSTOMIZE)
 
 
@@ -88,15 +83,6 @@ def test_every_word_and_variable_arrives(
     found = clients.decoded("kubernetes", text=json.dumps(container_in(objects)))
     assert found["argv"] == started(words)
     assert variables(words).items() <= found["env"].items()
-
-
-def test_compose_starts_every_word_with_every_variable(clients: Clients, tmp_path: Path) -> None:
-    made = replace(real_variant("a"), command=("run", *WORDS, HOST, PORT), env=ENV, place=BASE)
-    for file in render_target(whole(BOX, made), BOX.name):
-        (tmp_path / file.path).write_text(file.text)
-    found = clients.decoded("compose", tmp_path / "compose.yaml")["chat-a-0"]
-    assert found["argv"] == ["run", *WORDS, "0.0.0.0", "8000"]
-    assert ENV.items() <= found["env"].items()
 
 
 def test_the_server_gives_back_what_was_planned(

@@ -19,7 +19,7 @@ from llmd_ctl.plan.place import (
     Secret,
     Toleration,
 )
-from llmd_ctl.profiles import Catalog
+from llmd_ctl.profiles import Catalog, image_lock
 from llmd_ctl.spec.fleet import Router, TargetKind
 from llmd_ctl.spec.shape import SHAPE
 from tests.unit.plan.fleets import fleet_text, plan_text, problems_of
@@ -44,7 +44,8 @@ def place(target: str, variant: str, **more: str) -> Place:
 
 def test_a_cluster_is_planned_for_without_what_is_on_this_machine() -> None:
     found = place(GKE, "{accelerator: nvidia-h100, parallelism: {tensor: 2}}")
-    assert found.image == Image("vllm/vllm-openai:v0.32.0", user="root")
+    assert found.image is not None
+    assert (found.image.reference, found.image.user) == ("vllm/vllm-openai:v0.32.0", "root")
     assert (found.accelerators.resource, found.accelerators.count) == ("nvidia.com/gpu", 2)
     products = ("NVIDIA-H100-80GB-HBM3", "NVIDIA-H100-SXM5-80GB")
     assert found.nodes.labels == (NodeLabel("nvidia.com/gpu.product", products),)
@@ -372,7 +373,8 @@ def test_an_image_that_nobody_knows_is_asked_for() -> None:
     assert found.image == Image("a/b:c")
 
 
-def test_an_image_without_a_digest_is_warned_of() -> None:
+def test_an_image_without_a_digest_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_lock, "locked", dict)
     text = on(GKE, "- {accelerator: nvidia-h100}")
     told = [p.message for p in plan_text(text, simulate=None).warnings if p.code == "LC3053"]
     assert any("vllm/vllm-openai:v0.32.0" in message for message in told)

@@ -129,9 +129,11 @@ class _Report:
         What begins with a dash that is no item's was meant for the empty key before it.
         """
         home, beside = self.path[:-1], self._beside()
-        before = list(beside)[: list(beside).index(str(self.path[-1]))]
-        if dashed and before and beside[before[-1]].value is None:
-            self.findings.silence((*home, before[-1]))
+        if dashed:
+            keys = list(beside)
+            before = keys[: keys.index(str(self.path[-1]))][-1:]
+            if before and beside[before[0]].value is None:
+                self.findings.silence((*home, before[0]))
         if key is not None and key not in beside:
             self.findings.silence((*home, key))
 

@@ -12,6 +12,7 @@ from llmd_ctl.plan.capabilities import check as check_capabilities
 from llmd_ctl.plan.capabilities import router_target
 from llmd_ctl.plan.dealing import check as check_dealing
 from llmd_ctl.plan.elsewhere import LOCAL
+from llmd_ctl.plan.loopback import check as check_loopback
 from llmd_ctl.plan.observed import Observed
 from llmd_ctl.plan.pairs import join
 from llmd_ctl.plan.place import PlannedRouter, PlannedTarget
@@ -61,6 +62,8 @@ def plan(
     scene = Scene(loaded, catalog, observed, stock, report, simulate, rehearsal)
     _name_replaced(catalog, report)
     check_capabilities(loaded, report)
+    if simulate is None or rehearsal:
+        check_loopback(fleet.spec, report)
     placed: list[Placed] = []
     models = tuple(
         _model(scene, index, model, placed) for index, model in enumerate(fleet.spec.models)

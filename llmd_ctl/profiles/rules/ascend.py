@@ -9,6 +9,7 @@ from typing import Any
 
 from llmd_ctl.profiles.rules.line import Line, Platform
 from llmd_ctl.profiles.rules.rule import Rule
+from llmd_ctl.profiles.rules.scheduling import number
 
 NPU: tuple[Platform, ...] = ("npu",)
 PLATFORM = "vllm-ascend of August 2026 (182b75e) platform.py"
@@ -27,13 +28,8 @@ RESET = (
 FOREIGN = ("flash_attn_version", "use_trtllm_attention", "use_cudnn_prefill")
 
 
-def _value(line: Line, flag: str, default: int) -> int:
-    value = line[flag]
-    return value if type(value) is int else default
-
-
 def _context(line: Line) -> int:
-    return _value(line, DECODE, 1) * _value(line, PREFILL, 1)
+    return number(line, DECODE, 1) * number(line, PREFILL, 1)
 
 
 def _waits(line: Line) -> bool:
@@ -164,7 +160,7 @@ RULES = (
     Rule(
         "D03",
         "Prompts are not split over Ascends",
-        when=lambda line: _value(line, PREFILL, 1) > 1,
+        when=lambda line: number(line, PREFILL, 1) > 1,
         require=lambda line: line.switched(RUNNER),
         message="--prefill-context-parallel-size is refused on Ascend",
         remedy="Leave it out, or split decoding with --decode-context-parallel-size.",
@@ -223,7 +219,7 @@ RULES = (
         "D14",
         "A split context is handed over by whole blocks",
         when=lambda line: line.says(TRANSFER) and _context(line) > 1,
-        require=lambda line: _value(line, INTERLEAVE, 1) == (line.block_size or BLOCK),
+        require=lambda line: number(line, INTERLEAVE, 1) == (line.block_size or BLOCK),
         message="a context that is split and handed over has other pieces than blocks",
         remedy="Set --cp-kv-cache-interleave-size to the block size, 128.",
         at=(INTERLEAVE, DECODE, PREFILL),

@@ -48,7 +48,7 @@ def _ports_fit(line: Line) -> bool:
         and line.data > 1
         and line.data % local == 0
         and number(line, "--api-server-count", 1) == 1
-        and number(line, START, number(line, NODE, 0) * local) + local <= line.data
+        and number(line, START, line.told(NODE) * local) + local <= line.data
         and not line.says("--uds", "--grpc")
     )
 
@@ -99,7 +99,7 @@ RULES = (
         "V109",
         "A rank is one of all ranks",
         when=lambda line: line.says(RANK) and line.data > 1,
-        require=lambda line: 0 <= number(line, RANK, 0) < line.data,
+        require=lambda line: 0 <= line.told(RANK) < line.data,
         message="rank {--data-parallel-rank} is none of {data}",
         remedy="Count ranks from 0.",
         allowed=lambda line: (f"0 to {line.data - 1}",),
@@ -153,7 +153,7 @@ RULES = (
         "V114",
         "A machine is one of all machines",
         when=lambda line: line.says(NODE) and _nodes(line) > 1,
-        require=lambda line: 0 <= number(line, NODE, 0) < _nodes(line),
+        require=lambda line: 0 <= line.told(NODE) < _nodes(line),
         message="machine {--node-rank} is none of {--nnodes}",
         remedy="Count machines from 0.",
         at=(NODE, NODES),
@@ -194,7 +194,7 @@ RULES = (
         "V118",
         "An engine without API servers starts none",
         when=lambda line: line.on_by("--headless"),
-        require=lambda line: number(line, "--api-server-count", 0) == 0 and not line.on_by(HYBRID),
+        require=lambda line: line.told("--api-server-count") == 0 and not line.on_by(HYBRID),
         message="--headless starts no API servers, which others of its words ask for",
         remedy="Leave --api-server-count and --data-parallel-hybrid-lb out, or --headless.",
         at=("--api-server-count", HYBRID, "--headless"),

@@ -61,7 +61,7 @@ def _told_refused(line: Line) -> Mapping[str, object]:
 
 
 def _longer(line: Line) -> bool:
-    said = number(line, "--max-model-len", 0)
+    said = line.told("--max-model-len")
     return said > line.model.max_positions and not line.says("--hf-overrides", "--config-format")
 
 

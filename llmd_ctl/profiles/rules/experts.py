@@ -20,7 +20,7 @@ def _moves_beside(line: Line) -> bool:
 
 
 def _batches(line: Line) -> int:
-    return 2 if line.on_by("--enable-dbo") else number(line, "--ubatch-size", 0)
+    return 2 if line.on_by("--enable-dbo") else line.told("--ubatch-size")
 
 
 def _legal_decode(line: Line) -> list[int]:

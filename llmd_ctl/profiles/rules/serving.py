@@ -103,7 +103,7 @@ RULES = (
         "V121",
         "Streams are kept alive after some seconds, or not",
         when=lambda line: line.says("--sse-keep-alive-interval"),
-        require=lambda line: number(line, "--sse-keep-alive-interval", 0) >= 0,
+        require=lambda line: line.told("--sse-keep-alive-interval") >= 0,
         message="--sse-keep-alive-interval {--sse-keep-alive-interval} is less than nothing",
         remedy="Write seconds, or 0 to send nothing.",
         at=("--sse-keep-alive-interval",),
@@ -206,9 +206,9 @@ RULES = (
     Rule(
         "V130",
         "Weights that lie in main memory are some of a group",
-        when=lambda line: line.says(OF_GROUP) and number(line, GROUP, 0) > 0,
+        when=lambda line: line.says(OF_GROUP) and line.told(GROUP) > 0,
         require=lambda line: (
-            number(line, OF_GROUP, 1) <= number(line, GROUP, 0)
+            number(line, OF_GROUP, 1) <= line.told(GROUP)
             and number(line, "--offload-prefetch-step", 1) >= 1
         ),
         message="{--offload-num-in-group} layers of each {--offload-group-size} cannot be"

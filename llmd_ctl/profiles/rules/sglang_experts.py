@@ -224,7 +224,7 @@ RULES: tuple[Rule, ...] = (
         "{model.experts} experts are not dealt out evenly to {over} devices",
         "Take a number that divides the experts.", "layers/moe/fused_moe_triton/layer.py:414",
         when=lambda line: line.model.experts > 0 and above(EP, 1)(line)
-        and number(line, "--ep-num-redundant-experts", 0) == 0,
+        and line.told("--ep-num-redundant-experts") == 0,
         words=lambda line: {"over": experts_over(line)}, sized=True,
     ),
 )  # fmt: skip

@@ -79,13 +79,13 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S142", "Prefill waits some steps, or none", INTERVALS[0],
-        lambda line: all(number(line, flag, 0) >= 0 for flag in INTERVALS),
+        lambda line: all(line.told(flag) >= 0 for flag in INTERVALS),
         "an interval between prefills is below 0", "Write 0 or more.",
         "arg_groups/validation_hook.py:659, :661", at=INTERVALS,
     ),
     rule(
         "S143", "A context is no longer than the model's", LENGTH,
-        lambda line: number(line, LENGTH, 0) <= line.model.max_positions
+        lambda line: line.told(LENGTH) <= line.model.max_positions
         or line.switched(LONGER)
         or line.says(OVERRIDES),
         "--context-length {--context-length} is more than the model's {model.max_positions}",

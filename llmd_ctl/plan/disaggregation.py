@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from llmd_ctl.plan.engines import Chosen
 from llmd_ctl.plan.place import Transfer
 from llmd_ctl.plan.placement import PROTOCOLS, proxy_image
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.scene import Ready
-from llmd_ctl.profiles.accelerator import EngineOn
+from llmd_ctl.profiles.accelerator import Accelerator, EngineOn
 from llmd_ctl.profiles.transfer import Transport
 from llmd_ctl.spec import fleet as spec
 
@@ -42,15 +43,10 @@ def transfer_of(ready: Ready, model: spec.Model, path: Path, report: Report) -> 
     words = _words(KV_ROLES[ready.variant.role], connector, on, transport)
     ready.settings.decide("kvTransfer", json.dumps(words, separators=(",", ":")))
     _check_own(ready, transport, report)
-    prefills = ready.variant.role == PREFILL
-    own = ready.chosen.engine.spec.prefill_env if prefills else {}
+    made = variables(ready.chosen, ready.accelerator, ready.variant.role, named)
     return replace(
         ready,
-        env={
-            **{name: each.value for name, each in own.items()},
-            **(transport.env if transport else {}),
-            **ready.env,
-        },
+        env={**{name: one.value for name, one in made.items()}, **ready.env},
         transfer=Transfer(
             connector=connector,
             transport=named,
@@ -61,6 +57,29 @@ def transfer_of(ready: Ready, model: spec.Model, path: Path, report: Report) -> 
             protocol=PROTOCOLS[connector] if ready.variant.role == DECODE else None,
         ),
     )
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable that a role brings, and whose it is."""
+
+    value: str
+    by: str
+
+
+def variables(
+    chosen: Chosen, accelerator: Accelerator, role: str, transport: str | None
+) -> Mapping[str, Variable]:
+    """The variables of one side: its engine's, and over them the transport's."""
+    own = chosen.engine.spec.prefill_env if role == PREFILL else {}
+    known = accelerator.spec.transports.get(transport) if transport is not None else None
+    network = known.env if known is not None else {}
+    by_engine = f"engine {chosen.engine.name}, role {role}"
+    by_profile = f"profile {accelerator.name}, transport {transport}"
+    return {
+        **{name: Variable(each.value, by_engine) for name, each in own.items()},
+        **{name: Variable(value, by_profile) for name, value in network.items()},
+    }
 
 
 def _connector(ready: Ready, model: spec.Model, path: Path, report: Report) -> str | None:

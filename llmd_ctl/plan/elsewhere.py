@@ -28,6 +28,7 @@ from llmd_ctl.plan.placement import (
 from llmd_ctl.plan.records import Parallel
 from llmd_ctl.plan.report import Path
 from llmd_ctl.plan.scene import Ready, Scene
+from llmd_ctl.plan.spread import machines_of
 from llmd_ctl.profiles.accelerator import Accelerator
 from llmd_ctl.spec import fleet as spec
 
@@ -156,6 +157,13 @@ def started(
     return on_hosts(several.lead, command, place.hosts), replace(place, follow=follow)
 
 
+def ranks_leave_a_machine(scene: Scene, ready: Ready) -> bool:
+    """Whether data-parallel ranks of one replica may be on several machines."""
+    target = target_of(scene.spec, ready.variant.target)
+    several = several_of(ready.chosen.engine, ready.chosen.on)
+    return target is not None and target.kind == CLUSTER and several is not None and several.ranks
+
+
 def joined_devices(scene: Scene, ready: Ready) -> int:
     """The devices of the slice that a variant names: they are joined whatever hosts they are in."""
     target, topology = target_of(scene.spec, ready.variant.target), ready.variant.topology
@@ -231,7 +239,7 @@ def _hosts(
             message = f"{ready.accelerator.name} does not come in slices"
             scene.report.add("LC3054", message, (*path, "topology"), found=said, hint="Remove it.")
         devices = scene.stock.devices_per_node(ready.variant.target, ready.accelerator)
-        hosts = _stages_over(split, devices)
+        hosts = machines_of(split, devices)
         if hosts > 1 and target.kind != CLUSTER:
             message = f"a replica of {split.devices} devices needs {hosts} machines"
             hint = "Give it fewer devices, or render for a target of kind kubernetes."
@@ -252,13 +260,6 @@ def _hosts(
     at = (*path, "topology") if said else (*path, "parallelism")
     scene.report.add("LC3054", message, at, found=said, allowed=tuple(allowed))
     return 1, None, split.devices
-
-
-def _stages_over(split: Parallel, devices: int) -> int:
-    """The fewest machines of so many devices that hold equally many stages each."""
-    several = range(1, split.pipeline + 1)
-    fitting = (n for n in several if split.pipeline % n == 0 and split.devices <= n * devices)
-    return next(fitting, split.pipeline)
 
 
 def _warn_idle(scene: Scene, ready: Ready, split: Parallel, given: Slice) -> None:

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from llmd_ctl.plan import context, memory
+from llmd_ctl.plan.command import several_of
 from llmd_ctl.plan.engines import Chosen
 from llmd_ctl.plan.fit import Device, Load, fit_of, gib
 from llmd_ctl.plan.kept import Keeping, kept
 from llmd_ctl.plan.records import Fit, Parallel
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.settings import Settings
+from llmd_ctl.plan.spread import machines_of
 from llmd_ctl.plan.way_out import Refused
 from llmd_ctl.profiles import split as splits
 from llmd_ctl.profiles.accelerator import Accelerator
@@ -51,6 +53,7 @@ class Sizing:
     env: Mapping[str, str]  # as the fleet says it
     shape: ModelShape
     devices: int
+    spans: bool  # whether data-parallel ranks may be on several machines
     most_devices: int | None  # of all machines together; None: nobody counted them
     memory_bytes: int | None  # of a host, as observed
     expert: int | None  # expert parallelism as said
@@ -204,39 +207,57 @@ class Sizing:
         """Data-parallel ranks behind one address; the plan chooses none by itself."""
         return max(1, self.settings.whole("data") or 1)
 
+    def _room(self) -> int:
+        """The devices of a machine that one rank may take."""
+        return self.devices if self.spans else self.devices // self._ranks()
+
+    def _further(self) -> str | None:
+        """Where ranks may leave their machine, if their engine lets them."""
+        several = several_of(self.chosen.engine, self.chosen.on)
+        if several is None or not several.ranks:
+            return None
+        return "Lower data or tensor; on a target of kind kubernetes ranks may leave a machine."
+
     def _tensors(self) -> tuple[int, ...]:
         """Return the tensor parallelisms to try, smallest first; none, and a problem: illegal."""
         if self.settings.path_of("tensor") is None:
             return self._expert_tensors(self._candidates())
         tensor = self.settings.whole("tensor") or 1
-        objection = splits.tensor_objection(self.shape, tensor)
-        if tensor * self._ranks() > self.devices:
+        objection, hint = splits.tensor_objection(self.shape, tensor), None
+        if tensor > self._room():
             objection = f"a machine has {self.devices} {self.accelerator.name}"
-            if self._ranks() > 1:
+            if self._room() < self.devices:
                 objection += f", {self._ranks()} ranks take {tensor * self._ranks()}"
+                hint = self._further()
         if objection is not None:
-            legal = splits.legal_tensors(self.shape, self.devices // self._ranks())
+            legal = splits.legal_tensors(self.shape, self._room())
             message = f"tensor parallelism {tensor} is not possible: {objection}"
             self.report.add(
                 "LC3011", message, self._where("tensor"), found=str(tensor),
-                allowed=tuple(str(n) for n in legal),
+                allowed=tuple(str(n) for n in legal), hint=hint,
             )  # fmt: skip
             return ()
         return self._expert_tensors((tensor,))
 
     def _candidates(self) -> tuple[int, ...]:
         """What the plan tries: of groups that devices come in, where any can be used whole."""
-        found = splits.candidates(self.shape, self.devices // self._ranks())
+        found = splits.candidates(self.shape, self._room())
         if not found:
             message = f"a machine has {self.devices} {self.accelerator.name}"
             self.report.add(
                 "LC3011", f"data parallelism {self._ranks()} is not possible: {message}",
                 self._where("data"), found=str(self._ranks()), allowed=(f"1 to {self.devices}",),
+                hint=self._further(),
             )  # fmt: skip
         topology = self.accelerator.spec.topology
         groups = topology.groups if topology is not None else ()
-        whole = tuple(n for n in found if n * self._ranks() in groups)
+        whole = tuple(n for n in found if self._on_a_machine(n) in groups)
         return whole or found
+
+    def _on_a_machine(self, tensor: int) -> int:
+        """The devices of one machine that a replica of this size takes."""
+        split = Parallel(tensor, data=self._ranks())
+        return split.devices // (machines_of(split, self.devices) if self.spans else 1)
 
     def _expert_tensors(self, tensors: tuple[int, ...]) -> tuple[int, ...]:
         """Keep those that go with the expert parallelism that was said, here or by a flag."""
@@ -331,8 +352,8 @@ class Sizing:
         return [
             *lines,
             *(
-                f"tensor {n}: the cluster hands out no group of {n * self._ranks()}"
-                for n in splits.candidates(self.shape, self.devices // self._ranks())
+                f"tensor {n}: the cluster hands out no group of {self._on_a_machine(n)}"
+                for n in splits.candidates(self.shape, self._room())
                 if n not in candidates
             ),
         ]
@@ -401,7 +422,7 @@ class Sizing:
             accelerator=self.accelerator,
             shape=self.shape,
             device=device,
-            devices=self.devices,
+            devices=self._room(),
             load=load,
             fit=fit,
             tensor=tensor,

@@ -14,6 +14,7 @@ from llmd_ctl.plan.fit import gib
 from llmd_ctl.plan.observed import Observed
 from llmd_ctl.plan.records import Idle, PlannedVariant
 from llmd_ctl.plan.report import Path, Report
+from llmd_ctl.plan.spread import machines_of
 from llmd_ctl.profiles.accelerator import Accelerator
 from llmd_ctl.profiles.catalog import Catalog, UnknownProfile
 from llmd_ctl.profiles.likely import told
@@ -261,12 +262,12 @@ def _listed(item: InventoryItem) -> int:
 
 
 def _packs(item: InventoryItem, users: Sequence[Placed]) -> bool:
-    """Whether the devices of every replica find room on one node: largest first, tightest node."""
+    """Whether what each replica has on one node finds room there: largest first, tightest node."""
     groups: Counter[int] = Counter()
     for user in users:
         parallel = user.variant.parallelism
-        size = parallel.devices // parallel.pipeline
-        groups[size] += user.variant.replicas * parallel.pipeline
+        machines = machines_of(parallel, item.devices_per_node)
+        groups[-(-parallel.devices // machines)] += user.variant.replicas * machines
     nodes = Counter({item.devices_per_node: item.nodes})  # by their free devices
     return all(_seat(nodes, size, groups[size]) for size in sorted(groups, reverse=True))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from llmd_ctl import perf
-from llmd_ctl.plan import room
+from llmd_ctl.plan import room, spread
 from llmd_ctl.plan.apis import offered
 from llmd_ctl.plan.command import Served, command_of, environment_of
 from llmd_ctl.plan.disaggregation import transfer_of
@@ -19,6 +19,7 @@ from llmd_ctl.plan.elsewhere import (
     is_here,
     joined_devices,
     place_of,
+    ranks_leave_a_machine,
     scaled,
     started,
 )
@@ -175,6 +176,7 @@ class VariantPlanner:
             env=ready.env,
             shape=ready.shape,
             devices=devices,
+            spans=ranks_leave_a_machine(scene, ready),
             most_devices=most,
             memory_bytes=ready.memory_bytes,
             expert=variant.parallelism.expert,
@@ -257,6 +259,7 @@ class VariantPlanner:
             price_per_hour=None if price is None else price * variant.replicas,
             reasons=(
                 *self._why(ready, sized, capacity),
+                *spread.told(split, place.hosts if place else 1),
                 *self._room(ready, sized),
                 price_from,
                 *notes,

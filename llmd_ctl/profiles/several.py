@@ -18,10 +18,12 @@ class Several(Cited):
 
     `{command}` is the whole command of one host, `{hosts}` how many there are. Open for whoever
     starts it stay `{leader}`, the address of the first, alone or with a port, and `{rank}`, which
-    one it is.
+    one it is. With `ranks`, data-parallel ranks may be on different hosts, and the first host
+    answers for all of them.
     """
 
     lead: tuple[str, ...]
     follow: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+    ranks: bool = False
     note: str = ""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from llmd_ctl.spec import variables
 from llmd_ctl.spec.fields import microseconds
 from llmd_ctl.spec.findings import Findings
 from llmd_ctl.spec.nodes import Document, Node, Path
@@ -55,6 +56,7 @@ def check(findings: Findings, document: Document) -> None:
         _profiles,
         _breaker,
         _drain,
+        variables.check,
     ):
         rule(findings, document)
 

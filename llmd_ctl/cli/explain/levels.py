@@ -15,10 +15,12 @@ from llmd_ctl.cli.explain.case import Case, Level
 from llmd_ctl.cli.explain.page import Effective, plain, words
 from llmd_ctl.cli.plan_view import size
 from llmd_ctl.plan.command import HUGGING_FACE, Served, environment_of
+from llmd_ctl.plan.disaggregation import variables
 from llmd_ctl.plan.report import Path
 from llmd_ctl.plan.units import counted
 
 DEFAULT = "default"
+OWN_ADDRESS = "the address of the replica's own pod"
 NOT_HERE = "nothing on this machine"
 
 
@@ -63,6 +65,11 @@ def environment(case: Case, own: str) -> Iterator[Effective]:
             made = row(case, f"env.{name}", effective, ("env", name), by)
             under = (f"{by}: {value}",) if made.set_by != by and name in known else ()
             yield replace(made, overruled=(*under, *made.overruled))
+    transfer = case.planned.place.transfer if case.planned.place is not None else None
+    address = transfer.address_variable if transfer is not None else None
+    if address is not None and address not in said and own in {"", address}:
+        by = f"profile {case.variant.accelerator}"
+        yield Effective(case.title, f"env.{address}", OWN_ADDRESS, None, by)
 
 
 def _of_profiles(case: Case) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -70,10 +77,19 @@ def _of_profiles(case: Case) -> Iterator[tuple[str, tuple[str, str]]]:
     if chosen is None or chosen.is_simulated:
         return
     local = not case.model.uri.startswith(HUGGING_FACE)
-    values = environment_of(chosen.engine, chosen.on, Served("", (), local))
+    place = case.planned.place
+    hosts = place.hosts if place is not None else 1
+    values = environment_of(chosen.engine, chosen.on, Served("", (), local), hosts)
+    several = chosen.on.several
+    of_profile = {*chosen.on.env, *(several.env if several is not None else ())}
     for name, value in values.items():
         by = f"profile {case.variant.accelerator}"
-        yield name, (value, by if name in chosen.on.env else f"engine {chosen.engine.name}")
+        yield name, (value, by if name in of_profile else f"engine {chosen.engine.name}")
+    transfer = place.transfer if place is not None else None
+    if transfer is not None and case.accelerator is not None:
+        role = case.variant.role
+        for name, one in variables(chosen, case.accelerator, role, transfer.transport).items():
+            yield name, (one.value, one.by)
 
 
 # --- where it runs ---

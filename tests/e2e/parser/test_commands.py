@@ -16,10 +16,12 @@ import pytest
 
 from llmd_ctl.errors import LlmdError
 from llmd_ctl.plan import HOST, PORT, Observed, Plan, PlannedModel, PlannedVariant, plan
-from llmd_ctl.profiles import Catalog
+from llmd_ctl.plan.place import LEADER, RANK
+from llmd_ctl.profiles import Catalog, LocalModel
 from llmd_ctl.spec import load_fleets
 
 PARSE = Path(__file__).parents[3] / "ci" / "engines" / "vllm_parse.py"
+LAYOUT = PARSE.with_name("vllm_ranks.py")
 ENGINE = "vllm"
 LEAST = 300  # command lines; fewer would be no covering set
 HEAD = """apiVersion: fleet.llmd-ctl.dev/v1alpha1
@@ -77,24 +79,28 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[PlannedModel]:
     return found
 
 
-def parsed(vllm: Path, lines: list[list[str]]) -> list[Any]:
+def parsed(vllm: Path, lines: list[list[str]], program: Path = PARSE) -> list[Any]:
     """What vLLM's own parser makes of each line."""
     done = subprocess.run(
-        [str(vllm.parent / "python"), str(PARSE)],
+        [str(vllm.parent / "python"), str(program)],
         input=json.dumps(lines),
         env=os.environ | {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"},
         check=True, capture_output=True, text=True,
     )  # fmt: skip
-    answers: list[Any] = json.loads(done.stdout)
+    answers: list[Any] = json.loads(done.stdout.splitlines()[-1])  # below what vLLM logs
     assert len(answers) == len(lines)
     return answers
 
 
 def arguments(variant: PlannedVariant) -> list[str]:
     """What stands behind `vllm serve`."""
-    command = variant.command
+    return filled(variant.command)
+
+
+def filled(command: tuple[str, ...], rank: int = 0) -> list[str]:
+    """A command of a machine with what is open in it."""
     start = command.index("serve") + 1
-    fills = {HOST: "0.0.0.0", PORT: "8000"}
+    fills = {HOST: "0.0.0.0", PORT: "8000", LEADER: "10.0.0.1", RANK: str(rank)}
     return [fills.get(word, word) for word in command[start:]]
 
 
@@ -147,6 +153,50 @@ def test_vllm_takes_prefill_and_decode_apart(tmp_path: Path, vllm_executable: Pa
         variants += plan(loaded, catalog, Observed(), None).models[0].variants
     answers = parsed(vllm_executable, [arguments(variant) for variant in variants])
     assert [answer["refused"] for answer in answers if "refused" in answer] == []
+
+
+RANKS = """apiVersion: fleet.llmd-ctl.dev/v1alpha1
+kind: Fleet
+metadata: {{name: test}}
+spec:
+  targets: [{{name: there, kind: kubernetes}}]
+  models:
+  - name: chat
+    uri: file://{model}
+    maxModelLen: 256
+    variants:
+    - {{accelerator: nvidia-h200, parallelism: {split}}}
+"""
+LAYOUTS = (("{tensor: 1, data: 16}", 2, 8), ("{tensor: 2, data: 6}", 2, 3),
+           ("{tensor: 4, data: 3}", 3, 1), ("{tensor: 2, pipeline: 2, data: 4}", 2, 2))  # fmt: skip
+
+
+@pytest.mark.real
+@pytest.mark.timeout(600)
+def test_vllm_deals_ranks_out_to_machines_as_planned(
+    tmp_path: Path, vllm_executable: Path, tiny_model: Path
+) -> None:
+    lines, expected = [], []
+    for split, machines, each in LAYOUTS:
+        fleet = tmp_path / "fleet.yaml"
+        fleet.write_text(RANKS.format(model=tiny_model, split=split))
+        (loaded,) = load_fleets([fleet])
+        there = LocalModel(str(tiny_model), (tiny_model / "config.json").read_text())
+        models = {f"file://{tiny_model}": there}
+        variant = plan(loaded, Catalog.load(), Observed(models=models), None).models[0].variants[0]
+        assert variant.place is not None
+        assert variant.place.hosts == machines
+        for rank in range(machines):
+            command = variant.command if rank == 0 else variant.place.follow
+            lines.append(filled(command, rank))
+            expected.append(
+                {
+                    "first": rank * each, "here": each, "all": variant.parallelism.data,
+                    "machines of a rank": 1, "leader": "10.0.0.1", "one address": True,
+                    "serves": rank == 0,
+                }
+            )  # fmt: skip
+    assert parsed(vllm_executable, lines, LAYOUT) == expected
 
 
 def differences(model: PlannedModel, answer: Mapping[str, Any]) -> list[str]:

@@ -116,6 +116,58 @@ def test_levels_of_the_environment_are_those_of_the_plan(tmp_path: Path) -> None
     assert who["env.VLLM_CPU_OMP_THREADS_BIND"][0] == "profile cpu-x86"
 
 
+APART = """\
+apiVersion: fleet.llmd-ctl.dev/v1alpha1
+kind: Fleet
+metadata: {name: test}
+spec:
+  targets: [{name: here, kind: kubernetes}]
+  router: {kind: llm-d}
+  models:
+  - name: chat
+    uri: hf://Qwen/Qwen3-32B
+    maxModelLen: 8192
+    disaggregation: {transport: ib}
+    env: {UCX_TLS: tcp}
+    variants:
+    - {name: p, accelerator: nvidia-h100, role: prefill, parallelism: {tensor: 2}}
+    - {name: d, accelerator: nvidia-h100, role: decode, parallelism: {tensor: 2}}
+"""
+
+
+@pytest.mark.parametrize("simulate", [1.0, None])
+def test_what_roles_and_transports_set_is_told_with_who_set_it(
+    tmp_path: Path, simulate: float | None
+) -> None:
+    asked, plan = question(tmp_path, APART, simulate=simulate)
+    told = {(row.of, row.name): row for row in rows(asked, "spec.models[].env")}
+    for variant in plan.models[0].variants:
+        for name, value in variant.env.items():
+            assert told[f"chat/{variant.name}", f"env.{name}"].value == value
+        address = told[f"chat/{variant.name}", "env.VLLM_NIXL_SIDE_CHANNEL_HOST"]
+        assert (address.value, address.set_by) == (None, "profile nvidia-h100")
+    alive = told["chat/p", "env.VLLM_HTTP_TIMEOUT_KEEP_ALIVE"]
+    assert (alive.value, alive.set_by) == ("120", "engine vllm, role prefill")
+    assert ("chat/d", "env.VLLM_HTTP_TIMEOUT_KEEP_ALIVE") not in told
+    tls = told["chat/d", "env.UCX_TLS"]
+    assert (tls.value, tls.set_by) == ("tcp", "model chat")
+    (over,) = tls.overruled
+    assert over.startswith("profile nvidia-h100, transport ib: ")
+    others = [
+        row.set_by for (of, _), row in told.items() if of == "chat/d" and "transport" in row.set_by
+    ]
+    assert set(others) == {"profile nvidia-h100, transport ib"}
+
+
+def test_a_variable_of_several_hosts_is_the_profiles(tmp_path: Path) -> None:
+    text = APART.replace("router: {kind: llm-d}", "defaults: {}").split("    disaggregation")[0]
+    variant = "{accelerator: google-tpu-v6e, parallelism: {tensor: 16}, topology: 4x4}"
+    text += f"    variants: [{variant}]\n"
+    asked, _ = question(tmp_path, text)
+    (row,) = rows(asked, "spec.models[].env.TPU_MULTIHOST_BACKEND")
+    assert (row.value, row.set_by) == ("ray", "profile google-tpu-v6e")
+
+
 def test_a_variable_over_the_profiles_says_so(mixed: Question) -> None:
     told = {row.of: row for row in rows(mixed, "spec.models[].env.VLLM_ROCM_USE_AITER")}
     assert told["chat/mi300x"].overruled == ("profile amd-mi300x: 1",)

@@ -16,6 +16,7 @@
     placement   where it runs, from profile and file;  place: that, as records
     dealing     which host, devices and port each replica gets where no cluster deals
     capabilities  what each kind of target and router can carry out, and what it cannot, told
+    loopback    addresses that mean the router's own container
     observed    what the caller saw
     service     which percentile of a service level is placed by, and what of it does nothing
     report      every problem, placed

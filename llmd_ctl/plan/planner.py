@@ -14,6 +14,7 @@ from llmd_ctl.plan.dealing import check as check_dealing
 from llmd_ctl.plan.elsewhere import LOCAL
 from llmd_ctl.plan.gateway import check as check_gateway
 from llmd_ctl.plan.gateway import gateway_of
+from llmd_ctl.plan.loopback import check as check_loopback
 from llmd_ctl.plan.observed import Observed
 from llmd_ctl.plan.pairs import join
 from llmd_ctl.plan.place import PlannedRouter, PlannedTarget
@@ -64,6 +65,8 @@ def plan(
     _name_replaced(catalog, report)
     check_capabilities(loaded, report)
     check_gateway(fleet.spec.router, report)
+    if simulate is None or rehearsal:
+        check_loopback(fleet.spec, report)
     placed: list[Placed] = []
     models = tuple(
         _model(scene, index, model, placed) for index, model in enumerate(fleet.spec.models)

@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+from llmd_ctl.errors import LlmdError
 from llmd_ctl.plan import capabilities
 from llmd_ctl.plan.elsewhere import slices_of
 from llmd_ctl.plan.place import (
@@ -364,6 +365,25 @@ def test_replicas_that_the_router_cannot_reach_are_refused() -> None:
     text = fleet_text(variants).replace(LOCAL, targets)
     (problem,) = problems_of(text, simulate=None)
     assert (problem.code, problem.allowed) == ("LC3055", ("here",))
+    with pytest.raises(LlmdError) as rehearsed:  # as `validate` asks
+        plan_text(text, rehearsal=True)
+    assert [each.code for each in rehearsed.value.problems] == ["LC3055"]
+    assert plan_text(text).models  # simulated, all of it runs here
+
+
+@pytest.mark.parametrize("kind", ["kubernetes", "compose"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "x.LOCALHOST"])
+def test_a_router_in_a_container_is_not_sent_to_itself(kind: str, host: str) -> None:
+    url = f"http://{host}:8000"
+    variant = f'- {{accelerator: nvidia-h100, endpoint: {{url: "{url}"}}}}'
+    traces = 'observability: {traces: {otlp: "http://127.0.0.1:4317"}}'
+    text = fleet_text(variant, spec=traces)
+    there = text.replace(LOCAL, f"{{name: here, kind: {kind}}}")
+    problems = [p for p in problems_of(there, simulate=None) if p.code == "LC3055"]
+    assert {problem.found for problem in problems} == {url, "http://127.0.0.1:4317"}
+    for reaches in (there.replace(host, "10.0.0.7").replace("127.0.0.1", "collector"), text):
+        assert plan_text(reaches, simulate=None).models
+    assert plan_text(there, simulate=1.0).models  # then the router runs on this machine
 
 
 def test_an_image_that_nobody_knows_is_asked_for() -> None:

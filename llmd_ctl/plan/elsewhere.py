@@ -208,7 +208,7 @@ def _check_groups(scene: Scene, given: Container, accelerator: Accelerator, path
 def host_devices_of(scene: Scene, ready: Ready) -> HostDevices | None:
     """How the devices of a machine are dealt out where no cluster does it."""
     target, accelerator = target_of(scene.spec, ready.variant.target), ready.accelerator
-    if target is None or target.kind == CLUSTER or ready.simulated or accelerator.spec.host:
+    if target is None or target.kind == CLUSTER or not ready.is_real or accelerator.spec.host:
         return None
     count = scene.stock.devices_per_node(ready.variant.target, accelerator)
     if target.kind == LOCAL:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from llmd_ctl.errors import LlmdError
 from llmd_ctl.plan import PlannedVariant
 from llmd_ctl.plan.dealing import Seat, deal
 from llmd_ctl.plan.place import HostDevices, PlannedTarget
@@ -109,6 +110,10 @@ def test_what_the_hosts_cannot_hold_is_refused(variants: str, code: str, said: s
     text = fleet_text(variants).replace(f"[{LOCAL}]", f"[{RACK}]")
     problems = problems_of(text, simulate=None)
     assert (code, True) in [(p.code, said in p.message) for p in problems]
+    with pytest.raises(LlmdError) as rehearsed:  # as `validate` asks
+        plan_text(text, rehearsal=True)
+    told = [(p.code, p.message) for p in rehearsed.value.problems]
+    assert told == [(p.code, p.message) for p in problems]
 
 
 def test_what_a_scheduler_would_set_aside_is_no_bound_on_a_machine() -> None:

@@ -13,13 +13,17 @@ import pytest
 import yaml
 
 from llmd_ctl.profiles.rules import RULES
-from tests.unit.profiles.rules.lines import judged
+from llmd_ctl.profiles.rules.environment import OWN
+from llmd_ctl.profiles.rules.line import platform_of
+from tests.unit.profiles.rules.lines import CATALOG, judged
 
 CASES: list[dict[str, Any]] = [
     case
     for file in sorted(Path(__file__).parent.glob("cases*.yaml"))
     for case in yaml.safe_load(file.read_text())
 ]
+RULES_BY_ID = {rule.id: rule for rule in RULES}
+NEWEST = "0.33.0"  # of vLLM
 OF_THE_READER = {"V04"}  # it never reaches a line
 
 
@@ -49,7 +53,29 @@ def test_no_rule_speaks_of_the_line_beside_it(case: dict[str, Any]) -> None:
         case.get("passesModel", case["model"]),
     )
     devices = case.get("passesDevices", case.get("devices"))
-    found = judged(on, model, case["passes"], env=env, devices=devices, **engine(case))
+    words = engine(case) | {"version": case.get("passesVersion", case.get("version"))}
+    found = judged(on, model, case["passes"], env=env, devices=devices, **words)
+    assert (found.errors, found.warnings) == ([], [])
+
+
+def of_the_newest(case: dict[str, Any]) -> bool:
+    """Whether a line is as true of the newest version: it says none, and nothing changed in it."""
+    rule = RULES_BY_ID.get(case["rule"])
+    platform = platform_of(CATALOG.accelerator(case["accelerator"]).spec)
+    own = case.get("engine", "vllm") == "vllm" and platform in OWN
+    told = case.get("version") or case.get("passesVersion")
+    return rule is not None and own and not told and rule.is_of("vllm", NEWEST, platform)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if of_the_newest(case)], ids=named)
+def test_the_newest_version_breaks_and_passes_as_the_best_known_one(case: dict[str, Any]) -> None:
+    env, devices = case.get("env"), case.get("devices")
+    on, model = case["accelerator"], case["model"]
+    found = judged(on, model, case["breaks"], version=NEWEST, env=env, devices=devices)
+    assert found.broke(case["rule"]), (found.errors, found.warnings)
+    on, model = case.get("passesAccelerator", on), case.get("passesModel", model)
+    env, devices = case.get("passesEnv", env), case.get("passesDevices", devices)
+    found = judged(on, model, case["passes"], version=NEWEST, env=env, devices=devices)
     assert (found.errors, found.warnings) == ([], [])
 
 

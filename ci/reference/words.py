@@ -13,6 +13,7 @@ from llmd_ctl.cli.boundary import PROGRAM
 from llmd_ctl.cli.explain.rule import open_template, versions
 from llmd_ctl.errors import codes
 from llmd_ctl.profiles.rules import RULES, TABLES, Rule
+from llmd_ctl.profiles.rules.edges import Edge, edges
 
 HELP_WIDTH = 92
 GROUPS = {
@@ -31,7 +32,17 @@ def rules() -> str:
     for table in TABLES:
         title = (table.__doc__ or "").partition("\n")[0].rstrip(".")
         parts += [heading(plain(title)), "\n".join(_rule(rule) for rule in table.RULES)]
+    parts += [heading("Known, and kept otherwise"), "\n".join(map(_edge, edges().values()))]
     return page("Rules", *parts)
+
+
+def _edge(edge: Edge) -> str:
+    kept = [*edge.rules, *edge.codes, *(f"`{where}`" for where in edge.facts)]
+    kept += ["docs/manifests.md"] if edge.manifests else []
+    told = [f"Kept by {', '.join(kept)}."] if kept else []
+    told += [f"Of the machines: {plain(edge.node)}."] if edge.node else []
+    told += [f"No profile is of {plain(edge.absent)}."] if edge.absent else []
+    return item(f"**{edge.id}** {plain(edge.title)}. {' '.join(told)}")
 
 
 def _rule(rule: Rule) -> str:

@@ -96,8 +96,10 @@ class EngineOn:
     weight_dtypes: tuple[number.Dtype, ...] = ()  # it serves, computed with or unpacked; empty: any
     images: Mapping[str, Image] = field(default_factory=dict)  # by version of the engine
     attention: Mapping[ModelClass, Backend] = field(default_factory=dict)
-    # By version: the keys of --additional-config that its plugin reads. A missing one: not known.
+    # By version: keys of --additional-config that its plugin reads, those of a map behind a dot,
+    # and variables of the environment that it reads. A missing version: not known.
     additional: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     transfer: Transfer | None = None  # None: nothing is known, and it is refused
     offload: Offload | None = None  # likewise
     several: Several | None = None  # None: the engine's own way over several hosts

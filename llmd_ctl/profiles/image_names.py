@@ -32,6 +32,11 @@ class ImageName:
         return self.name.rpartition("/")[2]
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The parts of the tag."""
+        return tuple((self.tag or "").lower().split("-"))
+
+    @property
     def moves(self) -> bool:
         """Whether something else may be found under it tomorrow."""
         if self.digest is not None:
@@ -57,7 +62,16 @@ class KnownImage:
     entry: bool = False
     gone: str = ""
     part: str = ""
+    architectures: Mapping[str, str] = field(default_factory=dict)  # by a word of the tag
+    before: Mapping[str, str] = field(default_factory=dict)  # word of the tag to a version
     forked: bool = False  # the last part of the name is known, under somebody else
+
+    def built_for(self, image: ImageName) -> str | None:
+        """The pattern of architectures that an image is built for; None: its tag does not tell."""
+        if image.tag is None:
+            return None
+        named = next((word for word in image.words if word in self.architectures), "")
+        return self.architectures.get(named)
 
     def version_of(self, image: ImageName) -> str | None:
         """The engine's version in an image; None: its tag does not tell."""

@@ -28,6 +28,7 @@ from llmd_ctl.profiles.rules import (
     links,
     multimodal,
     neuron,
+    newer,
     nixl,
     parallel,
     quantization,
@@ -38,6 +39,7 @@ from llmd_ctl.profiles.rules import (
     tpu,
     tpu_sharding,
     transfer,
+    trtllm,
     values,
 )
 from llmd_ctl.profiles.rules.line import Line, Platform, given_of
@@ -46,8 +48,8 @@ from llmd_ctl.profiles.rules.rule import Finding, Rule
 TABLES = (
     values, environment, attention, parallel, experts, balancing, scheduling, hybrid, quantization,
     features, drafts, adapters, multimodal, serving, transfer, nixl, links, hisparse, cpu, tpu,
-    tpu_sharding, gaudi, gaudi_buckets, amd, intel, ascend, rebellions, neuron, earlier,
-    *sglang.TABLES,
+    tpu_sharding, gaudi, gaudi_buckets, amd, intel, ascend, rebellions, neuron, earlier, newer,
+    trtllm, *sglang.TABLES,
 )  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(rule for table in TABLES for rule in table.RULES)
 

@@ -15,6 +15,7 @@ HIGH_THROUGHPUT = "deepep_high_throughput"
 FUSIONS = (
     "fuse_act_padding", "fuse_mla_dual_rms_norm", "fuse_rope_kvcache", "fuse_qk_norm_rope_kvcache",
 )  # fmt: skip
+SHUFFLED = "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT"
 MORI = ("mori_high_throughput", "mori_low_latency")
 
 
@@ -45,6 +46,19 @@ RULES = (
         remedy="Choose MI355X, or measure its answers first.",
         severity="warning",
         source="vLLM recipes (8959cf6): DeepSeek-V4",
+        platforms=ROCM,
+    ),
+    Rule(
+        "A06",
+        "KV that is shuffled is read by the backend that does",
+        when=lambda line: line.switched(SHUFFLED) and line.backend is not None,
+        require=lambda line: line.backend == "ROCM_AITER_FA",
+        message="only ROCM_AITER_FA lays KV out as VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT says",
+        remedy="Take that one, or leave the variable out.",
+        allowed=lambda _line: ("ROCM_AITER_FA",),
+        at=("--attention-backend", "--attention-config", SHUFFLED),
+        severity="warning",
+        source="vLLM 0.32.0 v1/attention/backends/rocm_aiter_fa.py:823",
         platforms=ROCM,
     ),
     Rule(

@@ -186,6 +186,7 @@ RULES = (
         remedy="Leave --async-scheduling out: the engine turns it off by itself.",
         at=("--async-scheduling", *AT),
         source="vLLM 0.32.0 config/vllm.py:1563",
+        before="0.33.0",
     ),
     Rule(
         "V100",

@@ -7,7 +7,7 @@ vendors read variables of their own, which are not in it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from llmd_ctl.profiles.rules.line import Line, Platform
 from llmd_ctl.profiles.rules.rule import Rule
@@ -17,6 +17,8 @@ STRICT = "--fail-on-environ-validation"
 LONG = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 OWN: tuple[Platform, ...] = ("cuda", "rocm", "xpu", "cpu")
+PLUGINS: tuple[Platform, ...] = ("tpu", "hpu", "npu", "rbln", "neuron")
+NEARLY = 0.85  # below it other variables of one maker are near to each other
 # vLLM 0.32.0 v1/attention/backend.py:337: backends that compute alike in every batch.
 INVARIANT = (
     "FLASH_ATTN", "FLASH_ATTN_DIFFKV", "TRITON_ATTN", "TRITON_ATTN_DIFFKV", "FLEX_ATTENTION",
@@ -60,6 +62,32 @@ def _told_refused(line: Line) -> Mapping[str, object]:
     return {"name": names[0], "told": told}
 
 
+def _strange_here(line: Line) -> list[str]:
+    """Variables that neither the engine nor the accelerator's plugin reads.
+
+    Those of others, such as a driver's, are told only where they are nearly one of the plugin's.
+    """
+    own = line.on.variables[line.version]
+    known = {*own, *line.engine.spec.variables}
+    return [
+        name for name in line.env
+        if name not in known and (name.startswith("VLLM_") or _near(name, own))
+    ]  # fmt: skip
+
+
+def _near(name: str, known: Iterable[str]) -> str | None:
+    same = (each for each in known if each.partition("_")[0] == name.partition("_")[0])
+    return next(iter(difflib.get_close_matches(name, list(same), n=1, cutoff=NEARLY)), None)
+
+
+def _told_here(line: Line) -> Mapping[str, object]:
+    names = _strange_here(line)
+    near = _near(names[0], (*line.on.variables[line.version], *line.engine.spec.variables))
+    own = f"Write {near}, if that is meant" if near else "Remove it: nothing reads it"
+    advice = line.engine.spec.removed.get(names[0], own).removesuffix(".")
+    return {"name": names[0], "names": ", ".join(names), "advice": advice}
+
+
 def _longer(line: Line) -> bool:
     said = line.told("--max-model-len")
     return said > line.model.max_positions and not line.says("--hf-overrides", "--config-format")
@@ -83,6 +111,20 @@ RULES = (
         source="vLLM 0.32.0 platforms/interface.py:1446: validate_environ; envs.py",
         since="0.23.0",
         platforms=OWN,
+    ),
+    Rule(
+        "V161",
+        "Variables of the environment are ones that the engine or its plugin reads",
+        when=lambda line: line.version in line.on.variables,
+        require=lambda line: not _strange_here(line),
+        message="{on.package} {version} reads no {names}",
+        remedy="{advice}.",
+        words=_told_here,
+        at=("{name}",),
+        severity="warning",
+        source="what tpu-inference 0.32.0, vllm-ascend 0.23.0.post1, vllm-gaudi 091bbad and"
+        " vllm-rbln 0.12.0 read; AWS Neuron docs 2.33.0",
+        platforms=PLUGINS,
     ),
     Rule(
         "V57",
@@ -182,6 +224,7 @@ def _new_only(line: Line) -> list[str]:
         ("pipelines with --async-scheduling", line.pipeline > 1 and _asked_async(line)),
         ("drafts by dspark", method == "dspark"),
         ("adaptive verification", line.draft.get("enable_adaptive_verification") is True),
+        ("drafts with a head of other weights", "draft_lm_head_quantization" in line.draft),
         ("sampling shared by devices", line.on_by("--enable-batch-sharded-sampling")),
         ("replay of sampling", line.on_by("--return-sampling-mask")),
         ("replay of traces", line.on_by("--enable-trace-replay")),

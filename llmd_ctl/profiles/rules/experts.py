@@ -91,14 +91,14 @@ RULES = (
         require=lambda line: (
             line.on_by(EPLB)
             and line.pipeline == 1
-            and not line.on_by("--data-parallel-external-lb")
+            and not (line.on_by("--data-parallel-external-lb") and not line.at_least("0.33.0"))
             and not line.on_by("--data-parallel-hybrid-lb")
         ),
         message="--enable-elastic-ep needs --enable-eplb, no pipeline, and the engine's own"
         " balancer",
         remedy="Add --enable-eplb, or leave it out.",
         at=(ELASTIC,),
-        source="vLLM 0.32.0 config/parallel.py:955",
+        source="vLLM 0.32.0 config/parallel.py:955; vLLM 0.33.0 config/parallel.py:983",
     ),
     Rule(
         "V143",

@@ -26,6 +26,10 @@ def _ngram_in_order(line: Line) -> bool:
     return least is None or most is None or least <= most
 
 
+def _with_hc_sp(line: Line) -> tuple[str, ...]:
+    return ("cuda", "rocm") if line.at_least("0.33.0") else ("cuda",)
+
+
 RULES = (
     Rule(
         "V42",
@@ -174,10 +178,10 @@ RULES = (
         "V159",
         "Sequence parallelism of hyper-connections is for CUDA, in one stage",
         when=lambda line: line.on_by("--enable-hc-sp"),
-        require=lambda line: line.platform == "cuda" and line.pipeline == 1,
-        message="--enable-hc-sp is for NVIDIA alone, and for models in one pipeline stage",
-        remedy="Leave it out, or run on NVIDIA with --pipeline-parallel-size 1.",
+        require=lambda line: line.platform in _with_hc_sp(line) and line.pipeline == 1,
+        message="--enable-hc-sp is for NVIDIA, and AMD from vLLM 0.33.0 on, in one pipeline stage",
+        remedy="Leave it out, or set --pipeline-parallel-size 1 on such a GPU.",
         at=("--enable-hc-sp",),
-        source="vLLM 0.32.0 config/model.py:1538",
+        source="vLLM 0.32.0 config/model.py:1538; vLLM 0.33.0 config/model.py:1551",
     ),
 )

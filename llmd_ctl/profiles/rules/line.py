@@ -210,6 +210,10 @@ class Line:
         """Whether the engine's tables are of the very version that runs, and not of a near one."""
         return self.engine.spec.version == self.version
 
+    def at_least(self, version: str) -> bool:
+        """Whether the engine is of this version or a later one."""
+        return version_of(self.version) >= version_of(version)
+
     # --- where it runs ---
 
     @cached_property

@@ -18,7 +18,7 @@ DOCS = "AWS Neuron docs 2.33.0 vllm-neuron/docs/guides/reference-configuration"
 EXTRA, DECODE = "--additional-config", "--decode-context-parallel-size"
 TRANSFER, EXECUTOR = "--kv-transfer-config", "--distributed-executor-backend"
 SHARES = ("attention_dp_size", "embedding_dp_size", "mlp_dp_size", "lm_head_dp_size")
-BLOCK = 32
+BLOCK, MOST_SAMPLED = 32, 256
 OLDER = "vllm-neuron of November 2025 (a5ef7c8) vllm_neuron/platform.py"
 STEP = 131072  # tokens, of the older plugin's own scheduler
 UNPACKED = ("mxfp8",)  # weights that are unpacked while they are loaded
@@ -37,6 +37,11 @@ def _older(line: Line) -> bool:
 
 def _setting(line: Line, key: str) -> Any:
     return line.inside(EXTRA, "neuron_config", key)
+
+
+def _sampled(line: Line) -> Any:
+    """Among how many tokens the device chooses, where the line says it."""
+    return line.inside(EXTRA, "neuron_config", "on_device_sampling_config", "top_k")
 
 
 def _buckets(line: Line, key: str) -> list[Any]:
@@ -193,6 +198,55 @@ RULES = (
         remedy='Add --data-parallel-size and --kv-transfer-config with "kv_role": "kv_consumer".',
         at=(EXTRA,),
         source=f"{PLATFORM}: _validate_component_dp_config",
+        platforms=NEURON,
+    ),
+    Rule(
+        "U02",
+        "Trainium samples among 256 tokens",
+        when=_trainium(lambda line: type(_sampled(line)) is int),
+        require=lambda line: 0 < _sampled(line) <= MOST_SAMPLED,
+        message="top_k {top_k} of on_device_sampling_config becomes 256 on Trainium",
+        remedy="Take 1 to 256, or leave it out.",
+        allowed=lambda _line: ("1 to 256",),
+        words=lambda line: {"top_k": _sampled(line)},
+        at=(EXTRA,),
+        severity="warning",
+        source="AWS Neuron docs 2.33.0 vllm-neuron/docs/guides/features-guide",
+        platforms=NEURON,
+    ),
+    Rule(
+        "U15",
+        "Weights in MXFP4 are computed by Trainium 3",
+        when=_trainium(lambda line: _setting(line, "quantization") == "mxfp4"),
+        require=lambda line: line.architecture == "trn3",
+        message="Trainium 2 refuses quantization mxfp4, and serves gpt-oss in bf16",
+        remedy="Leave it out of neuron_config.",
+        at=(EXTRA,),
+        source="AWS Neuron docs 2.33.0 vllm-neuron/docs/guides/features-guide",
+        platforms=NEURON,
+    ),
+    Rule(
+        "U16",
+        "Drafted tokens on Trainium are EAGLE 3's",
+        when=_trainium(lambda line: line.draft_method is not None),
+        require=lambda line: line.draft_method == "eagle3",
+        message="tokens are not drafted by {draft_method} on Trainium",
+        remedy="Take eagle3, or leave drafting out.",
+        allowed=lambda _line: ("eagle3",),
+        at=("--speculative-config", "--spec-method"),
+        source="AWS Neuron docs 2.33.0 vllm-neuron/docs/guides/features-guide",
+        platforms=NEURON,
+    ),
+    Rule(
+        "U17",
+        "Drafting on Trainium is scheduled in step",
+        when=_trainium(lambda line: bool(line.draft)),
+        require=lambda line: line.given.get("--async-scheduling") is not True,
+        message="asynchronous scheduling is turned off on Trainium while tokens are drafted",
+        remedy="Leave --async-scheduling out.",
+        at=("--async-scheduling",),
+        severity="warning",
+        source="AWS Neuron docs 2.33.0 vllm-neuron/docs/guides/features-guide",
         platforms=NEURON,
     ),
     Rule(

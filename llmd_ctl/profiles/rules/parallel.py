@@ -33,6 +33,12 @@ def _external(line: Line) -> bool:
     return line.says("--data-parallel-rank") or line.on_by("--data-parallel-external-lb")
 
 
+def _overlapping(line: Line) -> tuple[str, ...]:
+    """The all-to-alls that micro batches overlap with; on AMD one more from 0.33.0 on."""
+    more = line.platform == "rocm" and line.at_least("0.33.0")
+    return (*TWO_BATCHES, "allgather_reducescatter") if more else TWO_BATCHES
+
+
 RULES = (
     Rule(
         "V13",
@@ -93,11 +99,12 @@ RULES = (
         "V10",
         "Two micro batches come with an all-to-all that can overlap",
         when=lambda line: line.on_by("--enable-dbo") or (line["--ubatch-size"] or 0) > 1,
-        require=lambda line: line["--all2all-backend"] in TWO_BATCHES,
+        require=lambda line: line["--all2all-backend"] in _overlapping(line),
         message="micro batches need an all-to-all that overlaps with computing",
-        remedy=f"Set --all2all-backend to {' or '.join(TWO_BATCHES)}, or leave them out.",
+        remedy="Set --all2all-backend to {which}, or leave them out.",
+        words=lambda line: {"which": " or ".join(_overlapping(line))},
         at=("--enable-dbo", "--ubatch-size"),
-        source="vLLM 0.32.0 config/vllm.py:2104",
+        source="vLLM 0.32.0 config/vllm.py:2104; vLLM 0.33.0 config/vllm.py:2198",
         platforms=("cuda", "rocm", "xpu"),
     ),
     Rule(

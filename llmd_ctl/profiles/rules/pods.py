@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 
 from llmd_ctl.profiles.image_names import read_image
 from llmd_ctl.profiles.rules import devices, probes
+from llmd_ctl.profiles.rules.line import version_of
 from llmd_ctl.profiles.rules.pod import Amiss, Path, Pod, PodRule, containers, listed, mapped
 
 PLACEHOLDER = re.compile(r"REPLACE_[A-Z0-9_]+|<[A-Z][A-Z0-9_]*>")
@@ -53,6 +55,29 @@ def _fork(pod: Pod) -> Iterator[Amiss]:
     if known is not None and image is not None and known.forked and image.digest is None:
         message = f"{image.name} is not {known.name}: somebody else's build of the same name"
         yield Amiss((*pod.at, "image"), message, str(image))
+
+
+def _built_for(pod: Pod) -> Iterator[Amiss]:
+    known, image = pod.known, pod.image
+    pattern = known.built_for(image) if known is not None and image is not None else None
+    if pattern is None or not pod.accelerators:
+        return
+    own = [one.spec.architecture for one in pod.accelerators]
+    family = pattern[:3]  # of one maker; another's image is told by Q21
+    if not any(fnmatchcase(each, pattern) for each in own) and own[0].startswith(family):
+        message = f"the image is built for {pattern}, and {pod.accelerators[0].name} is {own[0]}"
+        yield Amiss((*pod.at, "image"), message, str(image))
+
+
+def _unmade(pod: Pod) -> Iterator[Amiss]:
+    known, image = pod.known, pod.image
+    version = known.version_of(image) if known is not None and image is not None else None
+    if known is None or image is None or version is None:
+        return
+    for word, end in known.before.items():
+        if word in image.words and version_of(version) >= version_of(end):
+            message = f"{image.name} has no image with {word} from {end} on"
+            yield Amiss((*pod.at, "image"), message, str(image))
 
 
 def _moving(pod: Pod) -> Iterator[Amiss]:
@@ -152,6 +177,20 @@ RULES = (
         _gone,
         "Take the image that replaces it.",
         "warning",
+    ),
+    PodRule(
+        "Q38",
+        "The image is built for this generation of the accelerator",
+        "images.yaml: SGLang 0.5.23 docker/rocm.Dockerfile; vllm-ascend 182b75e Dockerfile.a3",
+        _built_for,
+        "Take the image whose tag names it.",
+    ),
+    PodRule(
+        "N02",
+        "The image holds a CUDA that it is made with",
+        "SGLang release notes: CUDA 12 ends with 0.5.19",
+        _unmade,
+        "Take the tag without it, on nodes with driver 580.65.06 or newer.",
     ),
     PodRule(
         "Q31",

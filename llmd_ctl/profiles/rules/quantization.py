@@ -63,6 +63,13 @@ def method(line: Line) -> str:
     return str(line[FLAG] or line.model.traits.quantization)
 
 
+def quick_int8(line: Line) -> bool:
+    """Whether int8 is no slower than bf16 here, as far as that is known."""
+    figures = (line.accelerator.spec.flops.get(dtype) for dtype in ("int8", "bf16"))
+    int8, bf16 = (None if each is None else each.value for each in figures)
+    return int8 is None or bf16 is None or int8 >= bf16
+
+
 def _said(line: Line) -> bool:
     return isinstance(line[FLAG], str)
 
@@ -183,6 +190,18 @@ RULES = (
         allowed=lambda _line: ("auto", "fp8", "nvfp4_ds_mla"),
         at=("--kv-cache-dtype",),
         source="vLLM 0.32.0 config/vllm.py:3286",
+    ),
+    Rule(
+        "N06",
+        "Weights in int8 are computed at speed",
+        when=lambda line: line.model.weight_dtype == "int8",
+        require=quick_int8,
+        message="{accelerator.name} computes int8 more slowly than bf16",
+        remedy="Take a checkpoint in fp8 or NVFP4.",
+        at=(FLAG,),
+        severity="warning",
+        source="flops of the accelerator's profile; of B300: aiconfigurator 095f58a b300_sxm.yaml",
+        platforms=("cuda",),
     ),
     Rule(
         "V54",

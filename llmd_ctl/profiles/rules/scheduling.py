@@ -124,5 +124,6 @@ RULES = (
         at=("--mamba-cache-mode",),
         severity="warning",
         source="vLLM 0.32.0 config/cache.py",
+        before="0.33.0",
     ),
 )

@@ -49,6 +49,14 @@ def _runner(line: Line) -> str:
 
 RULES: tuple[Rule, ...] = (
     rule(
+        "N11", "Triton's kernels of experts depend on the driver of a Blackwell", RUNNER,
+        lambda line: major(line) not in (10, 12),
+        "triton_kernel ends in a crash on Blackwell with drivers from 595 on",
+        "Take triton, or leave it out: SGLang then asks the driver.",
+        "arg_groups/model_overrides/gpt_oss.py:108", when=said(RUNNER, "triton_kernel"),
+        severity="warning",
+    ),
+    rule(
         "S84", "FlashInfer's experts are on one device or on all", EP,
         lambda line: experts_over(line) in (1, line.tensor),
         "{--moe-runner-backend} has experts on 1 or all {tensor} devices, not on {--ep-size}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from llmd_ctl.profiles.rules.line import Line
+from llmd_ctl.profiles.rules.quantization import quick_int8
 from llmd_ctl.profiles.rules.rule import Rule
 from llmd_ctl.profiles.rules.sglang_asked import rule, said, text
 
@@ -104,5 +105,11 @@ RULES: tuple[Rule, ...] = (
         "--quantization {--quantization} is not fast: it may be slower than plain weights",
         "Leave it out, so that the engine takes its fast kernels.",
         "configs/model_config.py:2168", when=said(FLAG), severity="warning",
+    ),
+    rule(
+        "S205", "Weights in int8 are computed at speed", FLAG, quick_int8,
+        "{accelerator.name} computes int8 more slowly than bf16",
+        "Take a checkpoint in fp8 or NVFP4.", "layers/quantization/w8a8_int8.py",
+        when=lambda line: line.model.weight_dtype == "int8", severity="warning",
     ),
 )  # fmt: skip

@@ -17,6 +17,7 @@ CONNECTORS = (
     "TPUConnector", "TPUConnectorHMA", "TPUOffloadConnector", "RaidenOffloadConnector",
 )  # fmt: skip
 METHODS = ("ngram", "eagle", "eagle3", "mtp", "dflash", "dspark")
+UNTRIED = ("mxfp4",)
 BLOCKS, KERNEL = "REQUANTIZE_BLOCK_SIZE", "ENABLE_QUANTIZED_MATMUL_KERNEL"
 EXECUTOR = "--distributed-executor-backend"
 # Variables that are read as one of some words, and those that are read as a switch.
@@ -197,6 +198,21 @@ RULES = (
         allowed=lambda line: next(iter(_misread(line).values()), ()),
         at=(*WORDS, *SWITCHES),
         source="tpu-inference 0.32.0 envs.py:129",
+        platforms=TPU,
+    ),
+    Rule(
+        "T09",
+        "Weights are of a type that this generation of TPU is tried with",
+        when=lambda line: bool(line.on.weight_dtypes),
+        require=lambda line: (
+            line.model.weight_dtype not in UNTRIED
+            or line.model.weight_dtype in line.on.weight_dtypes
+        ),
+        message="{accelerator.name} is not among the TPUs that weights in {model.weight_dtype} are"
+        " tried on",
+        remedy="Take TPU v7x, or a checkpoint in bf16.",
+        severity="warning",
+        source="tpu-inference 0.32.0: tables of models; weightDtypes of the profile",
         platforms=TPU,
     ),
     Rule(

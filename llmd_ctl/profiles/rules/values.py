@@ -6,7 +6,7 @@ other flags stands in the tables beside this one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from llmd_ctl.errors import closest
 from llmd_ctl.profiles.inside import Amiss, faults
@@ -64,9 +64,19 @@ def _near(line: Line) -> tuple[str, ...]:
 
 def _unread(line: Line) -> tuple[str, ...]:
     """Keys of --additional-config that the accelerator's plugin is known not to read."""
-    said = line.given.get(ADDITIONAL)
     known = line.on.additional.get(line.version, ())
-    return tuple(key for key in said if key not in known) if isinstance(said, Mapping) else ()
+    maps = {name.partition(".")[0] for name in known if "." in name}
+    return tuple(key for key in _inside(line, maps) if key not in known)
+
+
+def _inside(line: Line, maps: set[str]) -> Iterator[str]:
+    """The keys of --additional-config; those inside these maps behind a dot."""
+    said = line.given.get(ADDITIONAL)
+    for key, value in said.items() if isinstance(said, Mapping) else ():
+        if key not in maps:
+            yield str(key)
+        elif isinstance(value, Mapping):
+            yield from (f"{key}.{inner}" for inner in value)
 
 
 def _near_read(line: Line) -> tuple[str, ...]:
@@ -103,6 +113,19 @@ RULES = (
         since="0.23.0",
     ),
     Rule(
+        "R15",
+        "Keys of --additional-config are fields of Rebellions' configuration",
+        when=lambda line: line.version in line.on.additional,
+        require=lambda line: not _unread(line),
+        message="{on.package} {version} refuses {names} of --additional-config",
+        remedy="Correct the key, or leave it out.",
+        allowed=_near_read,
+        words=lambda line: {"names": ", ".join(_unread(line))},
+        at=(ADDITIONAL,),
+        source="vllm-rbln 0.12.0 config.py: _resolve",
+        platforms=("rbln",),
+    ),
+    Rule(
         "V160",
         "Keys of --additional-config are ones that the plugin reads",
         when=lambda line: line.version in line.on.additional,
@@ -113,6 +136,8 @@ RULES = (
         words=lambda line: {"names": ", ".join(_unread(line))},
         at=(ADDITIONAL,),
         severity="warning",
-        source="tpu-inference 0.32.0, vllm-ascend 0.23.0.post1, vllm-rbln 0.12.0: what each gets",
+        source="tpu-inference 0.32.0, vllm-ascend 0.23.0.post1, vllm-gaudi 091bbad: what each gets;"
+        " AWS Neuron docs 2.33.0",
+        platforms=("tpu", "npu", "hpu", "neuron"),
     ),
 )

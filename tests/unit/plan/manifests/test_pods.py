@@ -79,7 +79,21 @@ PROCESSOR = (
     .replace("tensor-parallel-size=2", "block-size=128")
 )  # fmt: skip
 NIXL_POD = CLEAN.replace(ARGS, WITH_NIXL).replace(ENV, f"{ENV}\n        - {{name: {SIDE}}}")
+AMD = (
+    CLEAN.replace(NODES, 'nodeSelector: {amd.com/gpu.device-id: "74a1"}')
+    .replace(GPUS, "{limits: {amd.com/gpu: 2}}")
+    .replace(f"{IMAGE}\n        args: [--model=Qwen/Qwen3-32B, --tensor-parallel-size=2]",
+             "lmsysorg/sglang:v0.5.23-rocm720-mi30x\n        command: [python, -m, "
+             "sglang.launch_server]\n        args: [--model-path=Qwen/Qwen3-32B, --tp-size=2]")
+)  # fmt: skip
+ASCEND = (
+    CLEAN.replace(NODES, "nodeSelector: {accelerator-type: module-910b-8}")
+    .replace(GPUS, "{limits: {huawei.com/Ascend910: 2}}")
+    .replace(f"{IMAGE}\n", "quay.io/ascend/vllm-ascend:v0.23.0.post1\n        command: "
+             "[vllm, serve]\n")
+)  # fmt: skip
 BASES = {
+    "amd": AMD, "ascend": ASCEND,
     "plain": CLEAN, "tpu": TPU, "gb200": GB200, "gke": GKE, "cpu": PROCESSOR, "nixl": NIXL_POD,
     "service": CLEAN + SERVICE, "pool": CLEAN + POOL, "claim": CLEAN + CLAIM,
 }  # fmt: skip

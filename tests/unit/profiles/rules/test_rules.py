@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from llmd_ctl.profiles.rules import RULES
+from llmd_ctl.profiles.rules.environment import OWN
+from llmd_ctl.profiles.rules.line import platform_of
 from tests.unit.profiles.rules.asked import (
     CASES,
     EDGES,
@@ -16,10 +18,11 @@ from tests.unit.profiles.rules.asked import (
     severity,
     words_of,
 )
-from tests.unit.profiles.rules.lines import judged
+from tests.unit.profiles.rules.lines import CATALOG, judged
 from tests.unit.profiles.rules.mutation import said
 
 BY_ID = {rule.id: rule for rule in RULES}
+NEWEST = "0.33.0"  # of vLLM
 OF_THE_READER = {"V04"}  # it never reaches a line
 
 
@@ -43,6 +46,23 @@ def test_a_rule_speaks_of_the_line_that_breaks_it(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_no_rule_speaks_of_the_line_beside_it(case: dict[str, Any]) -> None:
     found = judge(passing(case), case["passes"])
+    assert (found.errors, found.warnings) == ([], [])
+
+
+def of_the_newest(case: dict[str, Any]) -> bool:
+    """Whether a line is as true of the newest version: it says none, and nothing changed in it."""
+    rule = BY_ID.get(case["rule"])
+    platform = platform_of(CATALOG.accelerator(case["accelerator"]).spec)
+    own = case.get("engine", "vllm") == "vllm" and platform in OWN
+    told = case.get("version") or case.get("passesVersion")
+    return rule is not None and own and not told and rule.is_of("vllm", NEWEST, platform)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if of_the_newest(case)], ids=named)
+def test_the_newest_version_breaks_and_passes_as_the_best_known_one(case: dict[str, Any]) -> None:
+    found = judge(case, case["breaks"], version=NEWEST)
+    assert found.says(case["rule"]) == severity(case), (found.errors, found.warnings)
+    found = judge(passing(case), case["passes"], version=NEWEST)
     assert (found.errors, found.warnings) == ([], [])
 
 

@@ -1,4 +1,4 @@
-"""A variable of the environment that a fleet says twice: by value and by secret, or by two secrets.
+"""A variable of the environment that a fleet says twice: by value and by secret.
 
 Called by `checks`, on nodes. Levels are laid over each other as `plan.placement` does: of `env`
 each key of every level counts, of `secretRefs` the list of the highest level that has one.
@@ -41,11 +41,9 @@ def _check(findings: Findings, document: Document, levels: Sequence[Path], secre
         if name is None:
             continue
         where = (*secrets, index, "env")
-        mark = document.mark(where)
         if name in taken:
             message = f"{name} has a value already, by line {taken[name].line}"
-            findings.add("LC1077", message, mark, where, found=name)
-        taken.setdefault(name, mark)
+            findings.add("LC1077", message, document.mark(where), where, found=name)
 
 
 def _owners(root: Node) -> Iterator[tuple[Path, ...]]:

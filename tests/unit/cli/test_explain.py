@@ -220,7 +220,7 @@ def test_flags_that_are_gone_ours_or_not_yet_say_what_to_do() -> None:
     assert "nothing is swapped" in page("flag", "--swap-space").sections[0].facts[0].text
     assert facts(page("flag", "--port"), "flag")["llmd-ctl's own"].text
     assert "in a fleet" not in facts(page("flag", "--port"), "flag")
-    assert facts(page("flag", "--nnodes"), "flag")["not built yet"].text
+    assert facts(page("flag", "--enable-lora"), "flag")["not built yet"].text
 
 
 def test_an_argument_of_a_fleet_is_explained_as_its_flag() -> None:

@@ -41,7 +41,6 @@ TWICE = [
     ({"target": f"{ENV}, {SECRET}", "variant": "secretRefs: []"}, 5),  # the router's still
     ({"router": f"{ENV}, {SECRET}"}, 14),
     ({"target": ENV, "router": SECRET}, 5),
-    ({"model": "secretRefs: [{name: a, env: TOKEN}, {name: b, env: TOKEN}]"}, 10),
 ]
 
 

@@ -3,10 +3,11 @@
     python -m ci.reference            writes them all
     python -m ci.reference --check    compares; exit 1 where one is not what would be written
 
-    fleet      fleet.md, capabilities.md    the annotated reference, the table of the plan
-    profiles   accelerators.md, engines.md, models.md    as `explain` tells them
-    words      rules.md, errors.md, cli.md    rules, codes, and what `--help` says
-    markdown   how all of them are written
+    fleet         fleet.md, capabilities.md: the annotated reference, the table of the plan
+    accelerators  accelerators.md, accelerators-MAKER.md: as `explain` tells them
+    profiles      engines.md, models.md: as `explain` tells them
+    words         rules.md, errors.md, cli.md: rules, codes, and what `--help` says
+    facts         how a list of what is known is written, markdown how all is
 
 Called by `ci/generate` and `ci/lint`; `tests/house/test_reference_pages.py` compares too. Nothing
 in a page is written by hand.
@@ -15,9 +16,10 @@ in a page is written by hand.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-from ci.reference import fleet, profiles, words
+from ci.reference import accelerators, fleet, profiles, words
 from ci.reference.markdown import items, page, paragraph
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
@@ -27,9 +29,15 @@ PAGES: Mapping[str, tuple[str, Callable[[], str]]] = {
         "What each kind of target, and of router, cannot carry out of a fleet.", fleet.capabilities,
     ),
     "accelerators.md": (
-        "Every accelerator: its figures, each with its source, and what is not known.",
-        profiles.accelerators,
+        "Every accelerator: the figures that are compared most.", accelerators.overview,
     ),
+    **{
+        accelerators.file_of(maker): (
+            f"{', '.join(names)}: all that is known, with its sources.",
+            partial(accelerators.of_maker, maker),
+        )
+        for maker, names in accelerators.makers().items()
+    },
     "engines.md": ("Every engine: what a plan decides by its flags, and where it runs.",
                    profiles.engines),
     "models.md": ("Every model: weights, layers, and what it keeps for each token.",

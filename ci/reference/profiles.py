@@ -1,57 +1,18 @@
-"""accelerators.md, engines.md and models.md: the pages of `explain`, one below the other."""
+"""engines.md and models.md: the pages of `explain`, one below the other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ci.reference.markdown import anchor, heading, items, page, paragraph, plain, table
-from llmd_ctl.cli.explain.accelerator import accelerator_page
+from ci.reference.facts import facts
+from ci.reference.markdown import heading, items, page, paragraph, plain, table
 from llmd_ctl.cli.explain.engine import engine_page
 from llmd_ctl.cli.explain.model import model_page
-from llmd_ctl.cli.explain.page import Fact, Page, words
-from llmd_ctl.cli.explain.view import cited
-from llmd_ctl.profiles import Accelerator, Catalog, Number, read_shape
+from llmd_ctl.cli.explain.page import Page, words
+from llmd_ctl.profiles import Catalog, read_shape
 from llmd_ctl.profiles.engine import argument_name
 
-UNKNOWN = "-"
-GIB, GB, TERA = 1 << 30, 1e9, 1e12
-KEPT = "kept for each token and request, on one device"
-
-
-def accelerators() -> str:
-    """A table of the figures that are compared most, and each accelerator with its sources."""
-    catalog = Catalog()
-    all_ = [catalog.accelerator(name) for name in catalog.names("AcceleratorProfile")]
-    head = ["accelerator", "GB", "GB/s", "bf16 TFLOP/s", "$/h", "engines that are built"]
-    return page(
-        "Accelerators",
-        paragraph(
-            "What is known of one device, where it is from, and how far to trust it: *high* is "
-            "measured or the maker's word, *medium* is of a like device or second hand, *low* is "
-            "derived. A dash is not known. A profile of your own (`spec.profiles`) may say all of "
-            "it anew."
-        ),
-        table(head, (_accelerator_row(one) for one in all_)),
-        *(part for one in all_ for part in _told(accelerator_page(one))),
-    )
-
-
-def _accelerator_row(one: Accelerator) -> list[str]:
-    spec = one.spec
-    built = [name for name, on in spec.engines.items() if not on.not_yet]
-    bf16 = spec.flops.get("bf16", Number(None))
-    return [
-        f"[{one.name}](#{anchor(one.name)})",
-        _in(spec.memory_bytes, GB),
-        _in(spec.memory_bandwidth, GB),
-        _in(bf16, TERA),
-        _in(spec.price_per_device_hour, 1),
-        ", ".join(built) or UNKNOWN,
-    ]
-
-
-def _in(number: Number, unit: float) -> str:
-    return UNKNOWN if number.value is None else f"{number.value / unit:.4g}"
+GIB = 1 << 30
 
 
 def engines() -> str:
@@ -113,9 +74,4 @@ def _told(each: Page) -> Iterator[str]:
     yield paragraph(plain(each.title))
     for section in each.sections:
         yield f"*{section.title}*"
-        yield items(_fact(fact) for fact in section.facts)
-
-
-def _fact(fact: Fact) -> str:
-    more = "; ".join(part for part in (fact.note, cited(fact)) if part)
-    return f"`{fact.name}`: {plain(fact.text)}{f' ({plain(more)})' if more else ''}"
+        yield facts(section)

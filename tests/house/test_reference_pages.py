@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ci.reference import FOLDER, PAGES, texts
-from ci.reference.markdown import WIDTH, anchor
+from ci.reference import FOLDER, PAGES, accelerators, texts
+from ci.reference.facts import fact_text
+from ci.reference.markdown import WIDTH, anchor, item
 from llmd_ctl.cli.app import command
+from llmd_ctl.cli.explain.accelerator import accelerator_page
 from llmd_ctl.errors import codes
 from llmd_ctl.profiles import Catalog
 from llmd_ctl.profiles.rules import RULES
@@ -42,7 +44,7 @@ def test_nothing_is_left_out(pages: Mapping[str, str]) -> None:
     catalog = Catalog()
     wanted = {
         "fleet.md": [f"**`{path.rpartition('.')[2]}`**" for path in SHAPE],
-        "accelerators.md": [f"## {name}" for name in catalog.names("AcceleratorProfile")],
+        "accelerators.md": [f"| {name} |" for name in catalog.names("AcceleratorProfile")],
         "models.md": [f"## {name}" for name in catalog.names("ModelProfile")],
         "rules.md": [f"- **{rule.id}** " for rule in RULES],
         "errors.md": [f"- **{code}** " for code in codes()],
@@ -50,6 +52,40 @@ def test_nothing_is_left_out(pages: Mapping[str, str]) -> None:
     }
     for name, parts in wanted.items():
         assert [part for part in parts if part not in pages[name]] == [], name
+
+
+def sections(text: str) -> dict[str, str]:
+    """The second headings of a page, with what stands below each."""
+    parts = re.split(r"^## ", text, flags=re.MULTILINE)
+    return dict(part.split("\n", 1) for part in parts[1:])
+
+
+def part_of(text: str, title: str) -> str:
+    """What stands below a title in italics."""
+    found = re.search(rf"^\*{re.escape(title)}\*\n\n(.*?)(?=^\*|\Z)", text, re.M | re.S)
+    return found[1] if found else ""
+
+
+@pytest.mark.parametrize("maker", accelerators.makers())
+def test_all_that_is_known_of_an_accelerator_is_on_its_makers_page_once(
+    maker: str, pages: Mapping[str, str]
+) -> None:
+    names = accelerators.makers()[maker]
+    found = sections(pages[accelerators.file_of(maker)])
+    shared = found.get(accelerators.SHARED, "")
+    assert bool(shared) == (len(names) > 1)
+    assert set(found) - {accelerators.SHARED} == set(names)
+    for name in names:
+        for part in accelerator_page(Catalog().accelerator(name)).sections:
+            own, of_all = part_of(found[name], part.title), part_of(shared, part.title)
+            for fact in part.facts:
+                line = f"{item(fact_text(fact))}\n"
+                assert (line in own) != (line in of_all), f"{name}: {fact.name}"
+
+
+def test_a_page_of_accelerators_is_short_enough_to_read(pages: Mapping[str, str]) -> None:
+    sizes = {name: len(text) for name, text in pages.items() if name.startswith("accelerators")}
+    assert max(sizes.values()) < 100_000, sizes
 
 
 def documents(root: Path) -> Iterator[Path]:

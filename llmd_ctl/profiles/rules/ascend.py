@@ -34,12 +34,12 @@ def _context(line: Line) -> int:
 
 def _waits(line: Line) -> bool:
     seconds = line.env[TIMEOUT].lstrip("0")
-    return len(seconds) > len(str(LEAST_TIMEOUT)) or int(seconds or 0) >= LEAST_TIMEOUT
+    return len(seconds) > len(str(LEAST_TIMEOUT)) or int(f"0{seconds}") >= LEAST_TIMEOUT
 
 
 def _reset(line: Line) -> bool:
-    foreign = any(line.inside(ATTENTION, key) not in (None, False) for key in FOREIGN)
-    return foreign or any(line.given.get(flag) not in (None, False, 0) for flag in RESET)
+    foreign = any(line.inside(ATTENTION, key) for key in FOREIGN)
+    return foreign or any(line.given.get(flag) for flag in RESET)
 
 
 def _sides(line: Line) -> list[Any]:
@@ -183,7 +183,6 @@ RULES = (
     Rule(
         "K13",
         "KV on Ascend is not handed over by NIXL",
-        when=lambda line: line.connector is not None,
         require=lambda line: not str(line.connector).startswith("Nixl"),
         message="{connector} does not know Ascend's memory",
         remedy="Take a connector of Mooncake; the other side must be Ascend too.",
@@ -195,7 +194,6 @@ RULES = (
     Rule(
         "D12",
         "A side of a transfer says its own parallelism",
-        when=lambda line: line.says(TRANSFER),
         require=_agree,
         message="kv_connector_extra_config has another tp_size or dp_size for this side than"
         " its flags",
@@ -253,7 +251,7 @@ RULES = (
         "Parts of a model on Ascend are split over copies of experts",
         when=lambda line: bool(_fine(line)),
         require=lambda line: (
-            line.model.experts > 0 and all(line.data % size == 0 for size in _fine(line))
+            bool(line.model.experts) and all(line.data % size == 0 for size in _fine(line))
         ),
         message="finegrained_tp_config is of models with experts, and its sizes divide"
         " --data-parallel-size",

@@ -79,7 +79,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S87", "An exchange deals experts out over all devices", EP,
-        lambda line: number(line, EP, 1) == line.tensor,
+        lambda line: line.told(EP) == line.tensor,
         "--moe-a2a-backend {--moe-a2a-backend} sets --ep-size to {tensor}",
         "Leave --ep-size out.", "arg_groups/overrides.py:1610", severity="warning",
         when=lambda line: line.says(EP) and text(line, A2A, "none") not in ("none", "ascend_tp"),

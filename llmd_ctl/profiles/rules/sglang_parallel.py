@@ -37,7 +37,7 @@ def _divides(of: int, by: int) -> bool:
 def _copies(line: Line) -> int:
     """Whole copies of the model."""
     taken = line.on_by(ASKED) and number(line, ATTENTION, 1) == 1
-    return 1 if taken else number(line, DP, 1)
+    return 1 if taken else line.told(DP)
 
 
 def _contexts_fit(line: Line) -> bool:

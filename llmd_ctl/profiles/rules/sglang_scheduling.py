@@ -38,11 +38,11 @@ def _too_few(line: Line) -> list[str]:
 RULES: tuple[Rule, ...] = (
     rule(
         "S136", "A chunk of a prompt is whole pages", CHUNK,
-        lambda line: page(line) < 1 or number(line, CHUNK, 4096) % page(line) == 0,
+        lambda line: page(line) < 1 or line.told(CHUNK) % page(line) == 0,
         "chunks of {--chunked-prefill-size} tokens are not whole pages of {size}",
         "Take a multiple of the page, or another --page-size.",
         "arg_groups/validation_hook.py:243", at=(CHUNK, PAGE),
-        when=lambda line: number(line, CHUNK, 4096) > 0 and mode(line) != "decode",
+        when=lambda line: line.told(CHUNK) > 0 and mode(line) != "decode",
         words=lambda line: {"size": page(line)},
     ),
     rule(

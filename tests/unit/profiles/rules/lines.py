@@ -110,7 +110,7 @@ def line_of(
         version=version or known.spec.version,
         accelerator=profile,
         model_uri=f"hf://{model}",
-        model=_shape(model) if not config else _shape_of({**_config(model), **config}),
+        model=_shape(model) if not config else _shape_of(_merged(_config(model), config)),
         devices=devices,
         given=given_of(settings, known.json_flags),
         env=env or {},
@@ -132,6 +132,14 @@ def knows(model: str) -> bool:
 @cache
 def _shape(name: str) -> ModelShape:
     return _shape_of(_config(name))
+
+
+def _merged(config: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = {
+        key: _merged(config.get(key, {}), value) if isinstance(value, Mapping) else value
+        for key, value in more.items()
+    }
+    return {**config, **inner}
 
 
 def _shape_of(config: Mapping[str, Any]) -> ModelShape:

@@ -73,8 +73,8 @@ def _of_node(node: ast.AST) -> Iterator[Edit]:
         case ast.BoolOp(values=values):
             word = "and" if isinstance(node.op, ast.And) else "or"
             for at, part in enumerate(list(values)):
-                nothing = ast.copy_location(ast.Constant(word == "and"), part)
-                yield _put(node, values, at, nothing, f"`{word}` without {_text(part)}")
+                beside = values[at - 1]  # which is then asked twice
+                yield _put(node, values, at, beside, f"`{word}` without {_text(part)}")
         case ast.Compare(ops=ops, comparators=others):
             for at, op in enumerate(list(ops)):
                 turned = COMPARED[type(op)]()

@@ -8,7 +8,7 @@ survives: a case is missing, or a part of the rule does nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,11 @@ class Case:
     rule: str
     of: Line | Pair | Pod
     says: str | None
+
+    def __str__(self) -> str:
+        if isinstance(self.of, Line):
+            return f"{self.of.accelerator.name} {dict(self.of.given)} {dict(self.of.env)}"
+        return type(self.of).__name__
 
     def notices(self, rule: AnyRule) -> bool:
         """Whether a rule says something else of it."""
@@ -94,7 +99,7 @@ class Judge:
     def wrong(self) -> list[str]:
         """Cases of which the rules as they are say something else."""
         return [
-            f"{rule.id}: {case}"
+            f"{rule.id} says {said(rule, case.of)} of {case}"
             for rule in self._rules.values()
             for case in self._cases[rule.id]
             if case.notices(rule)
@@ -143,6 +148,12 @@ def _always(_of: Any) -> bool:
     return True
 
 
+def _same(one: Callable[[Any], bool], other: Callable[[Any], bool]) -> bool:
+    """Whether two functions of one line do the same."""
+    first, second = one.__code__, other.__code__
+    return (first.co_code, first.co_consts[-1:]) == (second.co_code, second.co_consts[-1:])
+
+
 def _guards(rule: AnyRule) -> Iterator[tuple[str, AnyRule]]:
     """A rule without one of its guards, or with one that is moved."""
     other: Severity = "warning" if rule.severity == "error" else "error"
@@ -151,8 +162,9 @@ def _guards(rule: AnyRule) -> Iterator[tuple[str, AnyRule]]:
         yield "never speaks", replace(rule, find=lambda _pod: iter(()))
         return
     yield "never speaks", replace(rule, when=_never)
-    yield "`when` is always", replace(rule, when=_always)
-    if rule.require.__code__.co_code != _never.__code__.co_code:  # else it is so already
+    if not _same(rule.when, _always):
+        yield "`when` is always", replace(rule, when=_always)
+    if not _same(rule.require, _never):
         yield "`require` is never met", replace(rule, require=_never)
     if isinstance(rule, Rule):
         yield from _bounds(rule)

@@ -11,11 +11,16 @@ Called by the console script. Heavy imports are inside the verbs: help and compl
 instant, and a plan of fifty models must not wait for an HTTP client it never uses.
 """
 
+import os
 import sys
 
 # Objects made between two looks for garbage. Starting and planning make hundreds of thousands that
 # stay; at Python's own 700 one fifteenth of a short command goes into looking at them again.
 FEW_COLLECTIONS = 50_000
+# Verbs that start no engine, whose environment it would be. Pydantic looks for plugins in what is
+# said of every installed package, which beside an engine are hundreds; nothing here has any.
+STARTS_NOTHING = frozenset({"validate", "plan", "render", "diff", "explain"})
+NO_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 AGAIN_SECONDS = 0.05  # until a lost Ctrl-C is asked for again: the callback that lost it is over
 
 
@@ -24,6 +29,8 @@ def main() -> None:
     import gc
 
     gc.set_threshold(FEW_COLLECTIONS)
+    if STARTS_NOTHING.intersection(sys.argv[1:2]):
+        os.environ.setdefault(NO_PLUGINS, "__all__")
     sys.unraisablehook = interrupt_again
     try:
         from llmd_ctl.cli.boundary import report_bug, run

@@ -154,11 +154,11 @@ NEUTRAL: Mapping[str, object] = {"role": "both", "replicas": 1, "kind": "llmd-ct
 def check(loaded: LoadedFleet, report: Report) -> None:
     """Report everything that was written and that its target or the router cannot carry out."""
     checker = _Check(loaded, report)
-    told: list[Path] = []
+    told: Path | None = None  # what is below a key comes right after it
     for path, node in loaded.document.root.walk():
-        below = any(path[: len(above)] == above for above in told)
+        below = told is not None and path[: len(told)] == told
         if not below and node.value != NEUTRAL.get(str(path[-1]), node) and checker.tell(path):
-            told.append(path)
+            told = path
 
 
 def router_target(loaded_spec: spec.FleetSpec) -> spec.Target:
@@ -179,7 +179,8 @@ class _Check:
 
     def tell(self, path: Path) -> bool:
         """Report the gaps of one key; whether there is any."""
-        both = (pattern(path), f"{pattern(path)}={self.root.text(*path)}")
+        whole = pattern(path)
+        both = (whole, f"{whole}={self.root.text(*path)}")
         gaps = [BY_ROUTER.get(key, {}).get(self.spec.router.kind) for key in both]
         gap = next((one for one in gaps if one is not None), None)
         if gap is not None:
@@ -191,8 +192,10 @@ class _Check:
         if path[:2] == ("spec", "router"):
             said = self.root.text(*path)
             found = self._gaps(BY_ROUTERS_TARGET, (key, f"{key}={said}"), {self.router.name})
-        else:
+        elif key in BY_TARGET:
             found = self._gaps(BY_TARGET, (key,), self._targets(path, owner, str(path[owner])))
+        else:
+            found = {}
         for target, each in found.items():
             self._say(path, each, f"on target {target} ({self.kinds[target]})")
         return gap is not None or bool(found)
@@ -217,15 +220,21 @@ class _Check:
             return [self.spec.targets[int(path[2])].name]
         names = dict.fromkeys(
             target
-            for where, target in self._variants()
+            for where, target in self._variants(path)
             if path[1] != "models" or where[:owner] == path[:owner]
             if not self._overruled(where, owner, key)
         )
         return list(names)
 
-    def _variants(self) -> Iterator[tuple[Path, str]]:
-        for number, model in enumerate(self.spec.models):
-            for index, variant in enumerate(model.variants):
+    def _variants(self, path: Path) -> Iterator[tuple[Path, str]]:
+        """The variants of the model that a path leads into; of all models where it leads to none.
+
+        What is written in each of many models must not go through all of them each time.
+        """
+        models = self.spec.models
+        numbers = [int(path[2])] if path[1] == "models" else range(len(models))
+        for number in numbers:
+            for index, variant in enumerate(models[number].variants):
                 if variant.target is not None:
                     yield ("spec", "models", number, "variants", index), variant.target
 

@@ -141,18 +141,19 @@ def _take(
     taken: _Taken = {}
     left = []
     for at, wish in sorted(enumerate(wishes), key=lambda one: -one[1].devices):
-        fitting = [host for host in hosts if host.free(wish) >= wish.devices]
+        wanted = wish.devices
+        free = [(host, host.free(wish)) for host in hosts]
+        fitting = [(host, count) for host, count in free if count >= wanted]
         if not fitting:
             left.append(wish)
             continue
-        host = min(
-            fitting,
-            key=lambda host: (-host.free(wish), host.replicas) if spread else (host.free(wish), 0),
+        host, _ = min(
+            fitting, key=lambda one: (-one[1], one[0].replicas) if spread else (one[1], 0)
         )
         first = host.taken[wish.variant.accelerator]
-        host.taken[wish.variant.accelerator] += wish.devices
+        host.taken[wish.variant.accelerator] += wanted
         host.replicas += 1
-        taken[at] = host.name, _numbers(wish.variant.host_devices, first, wish.devices)
+        taken[at] = host.name, _numbers(wish.variant.host_devices, first, wanted)
     return taken, left
 
 

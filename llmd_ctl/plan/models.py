@@ -22,14 +22,24 @@ from llmd_ctl.spec import fleet as spec
 from llmd_ctl.spec.json_text import read_json
 
 OWN_DTYPES = frozenset({"auto", ""})
+Shapes = dict[tuple[str, int, bool, str], ModelShape]
+"""Models that were read, by uri, engine (the catalog has each once), exact or not, and type."""
 
 
 class ModelReader:
     """Reads one model for its variants."""
 
     def __init__(
-        self, catalog: Catalog, observed: Observed, report: Report, model: spec.Model, path: Path
+        self,
+        catalog: Catalog,
+        observed: Observed,
+        report: Report,
+        model: spec.Model,
+        path: Path,
+        known: Shapes,
     ) -> None:
+        """`known`: what was read for other models of the fleet, which may be the same weights."""
+        self._known = known
         self._catalog = catalog
         self._report = report
         self._model = model
@@ -71,6 +81,12 @@ class ModelReader:
         )  # fmt: skip
 
     def _read(self, engine: Engine, dtype: str, *, exact: bool) -> ModelShape:
+        key = (self._model.uri, id(engine), exact, dtype)
+        if key not in self._known:
+            self._known[key] = self._read_anew(engine, dtype, exact=exact)
+        return self._known[key]
+
+    def _read_anew(self, engine: Engine, dtype: str, *, exact: bool) -> ModelShape:
         config, weight_bytes = self._config(engine, exact=exact)
         families = self._catalog.families
         asked = None if dtype in OWN_DTYPES else DTYPES.get(dtype)

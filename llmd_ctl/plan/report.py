@@ -26,7 +26,7 @@ class Report:
 
     def __init__(self, loaded: Located) -> None:
         self._loaded = loaded
-        self._problems: list[Problem] = []
+        self._problems: dict[Problem, None] = {}
 
     def add(
         self,
@@ -44,8 +44,7 @@ class Report:
         place = self._loaded.place(path, key=key)
         said = hint if hint is not None else codes()[code].hint  # so that JSON gives back the same
         problem = Problem(code, message, place, found, tuple(allowed), said, severity)
-        if problem not in self._problems:
-            self._problems.append(problem)
+        self._problems.setdefault(problem)
 
     def warn(self, code: str, message: str, path: Path, *, hint: str | None = None) -> None:
         """Record what is carried out, but should be known."""

@@ -6,9 +6,10 @@ Records that `planner`, `variant` and `measure` hand to each other; nothing is c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from llmd_ctl.plan.engines import Chosen
+from llmd_ctl.plan.models import Shapes
 from llmd_ctl.plan.observed import Observed
 from llmd_ctl.plan.place import Transfer
 from llmd_ctl.plan.report import Path, Report
@@ -32,6 +33,7 @@ class Scene:
     report: Report
     simulate: float | None
     rehearsal: bool = False  # nothing runs by this plan: only what the file itself says counts
+    shapes: Shapes = field(default_factory=dict)
 
     @property
     def spec(self) -> spec.FleetSpec:

@@ -52,7 +52,9 @@ class VariantPlanner:
         self.model = model
         self.path = path
         self.slo = slo
-        self.reader = ModelReader(scene.catalog, scene.observed, scene.report, model, path)
+        self.reader = ModelReader(
+            scene.catalog, scene.observed, scene.report, model, path, scene.shapes
+        )
         self.halves: list[Half] = []  # all that were planned
 
     def plan(self, variant: spec.Variant, path: Path) -> PlannedVariant | None:

@@ -32,7 +32,8 @@ def legal_tensors(shape: ModelShape, devices: int) -> tuple[int, ...]:
 
 def candidates(shape: ModelShape, devices: int) -> tuple[int, ...]:
     """Return what the plan tries by itself, smallest first: the legal powers of two."""
-    return tuple(n for n in legal_tensors(shape, devices) if n & (n - 1) == 0)
+    powers = (1 << exponent for exponent in range(devices.bit_length()))
+    return tuple(n for n in powers if tensor_objection(shape, n) is None)
 
 
 def pipeline_objection(shape: ModelShape, pipeline: int) -> str | None:

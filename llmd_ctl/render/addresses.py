@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 
 from llmd_ctl.errors import DoesNotFit
-from llmd_ctl.plan import Plan, PlannedModel
+from llmd_ctl.plan import Plan
 from llmd_ctl.plan.dealing import HERE, Seat, deal
 from llmd_ctl.plan.place import PlannedTarget
 from llmd_ctl.render.file import header
@@ -45,15 +45,15 @@ def listen_on(plan: Plan, target: PlannedTarget, seat: Seat) -> str:
     return LOOPBACK if alone and target.kind != "compose" else ANYWHERE
 
 
-def sources_of(plan: Plan, home: PlannedTarget, model: PlannedModel) -> tuple[StaticSource, ...]:
-    """The managed replicas of a model with fixed addresses, for a router in `home`.
+def sources_of(plan: Plan, home: PlannedTarget) -> Mapping[str, tuple[StaticSource, ...]]:
+    """By model: its managed replicas with fixed addresses, for a router in `home`.
 
     Replicas of a cluster are found by its DNS and are none of these. Raises `DoesNotFit`.
     """
-    targets = {one.name: one for one in plan.targets}
-    endpoints: list[StaticEndpoint] = []
-    for target in targets.values():
-        if not any(variant.target == target.name for variant in model.variants):
+    used = {variant.target for model in plan.models for variant in model.variants}
+    endpoints: dict[str, list[StaticEndpoint]] = {}
+    for target in plan.targets:
+        if target.name not in used:
             continue
         if target.kind == "kubernetes" and target.name == home.name:
             continue
@@ -61,15 +61,16 @@ def sources_of(plan: Plan, home: PlannedTarget, model: PlannedModel) -> tuple[St
             message = f"the router runs in {home.name} ({home.kind}) and cannot reach {target.name}"
             raise DoesNotFit.of("LC3055", message, found=target.name, allowed=(home.name,))
         for seat in seats(plan, target):
-            if seat.model.name == model.name:
-                name, port = address(target, seat)
-                endpoints.append(StaticEndpoint(seat.name, name, port, seat.variant.name))
-    return (StaticSource(tuple(endpoints)),) if endpoints else ()
+            name, port = address(target, seat)
+            one = StaticEndpoint(seat.name, name, port, seat.variant.name)
+            endpoints.setdefault(seat.model.name, []).append(one)
+    return {model: (StaticSource(tuple(found)),) for model, found in endpoints.items()}
 
 
 def router_yaml(plan: Plan, target: PlannedTarget, listen: Listen, admin_key_file: str) -> str:
     """router.yaml for a router in a target where every replica has a fixed address."""
-    models = [model_config(model, sources_of(plan, target, model)) for model in plan.models]
+    sources = sources_of(plan, target)
+    models = [model_config(model, sources.get(model.name, ())) for model in plan.models]
     text = config_text(plan, listen, admin_key_file, models)
     return header(plan, target.name) + text.removeprefix(HEADER)
 

@@ -6,8 +6,9 @@ same bytes, so no clock and no machine stands in them.
 
 from __future__ import annotations
 
+import importlib.metadata
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import cache
 
 from llmd_ctl.plan import Plan
 
@@ -21,10 +22,16 @@ class RenderedFile:
     executable: bool = False
 
 
+@cache
+def version() -> str:
+    """The version of llmd-ctl; asked once, since the answer is read from a file each time."""
+    return importlib.metadata.version("llmd-ctl")
+
+
 def header(plan: Plan, target: str, comment: str = "# ") -> str:
     """The lines that say what a file was made from."""
     lines = (
-        f"Written by llmd-ctl {version('llmd-ctl')} from fleet {plan.fleet}, target {target}.",
+        f"Written by llmd-ctl {version()} from fleet {plan.fleet}, target {target}.",
         f"spec {plan.spec_hash}",
         "Edits are overwritten: change the fleet and render again.",
     )

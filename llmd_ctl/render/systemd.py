@@ -78,15 +78,17 @@ HOW = """\
 
 def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
     """The folders of all hosts of a target."""
-    found = seats(plan, target)
     hosts = target.hosts or (HERE,)
+    here: dict[str, list[Seat]] = {host: [] for host in hosts}
+    for seat in seats(plan, target):
+        here[seat.host].append(seat)
     files = [
         RenderedFile(f"{host or NO_HOST}/{file.path}", file.text)
         for number, host in enumerate(hosts)
         for file in _host(
             plan,
             target,
-            [seat for seat in found if seat.host == host],
+            here[host],
             router=number == 0 and is_router_here(plan, target),
         )
     ]

@@ -12,6 +12,9 @@ from typing import Any
 
 import yaml
 
+from llmd_ctl.render.blocks import Blocks
+
+WIDTH = 100
 NUMBER = re.compile(r"[-+]?(0o[0-7]+|(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?)$")
 
 
@@ -20,9 +23,9 @@ class _Dumper(yaml.CSafeDumper):
 
 
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:float", NUMBER, list("-+.0123456789"))
+BLOCKS = Blocks(_Dumper, WIDTH, aliases=True)
 
 
 def yaml_text(document: Mapping[str, Any]) -> str:
     """The document's text, its keys in their order."""
-    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
-    return text
+    return BLOCKS.text(document)

@@ -19,4 +19,5 @@ class Section(BaseModel):
         extra="forbid",
         frozen=True,
         strict=True,
+        defer_build=True,  # all of them are made once, as parts of the whole fleet
     )

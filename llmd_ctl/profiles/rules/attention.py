@@ -235,7 +235,7 @@ RULES = (
         "V24",
         "Some attention backend can do all that is asked",
         when=lambda line: line.backend is None and bool(line.choices),
-        require=lambda line: bool(usable(line)),
+        require=lambda line: any(_takes_all(name, kernel, line) for name, kernel in line.choices),
         message="no attention backend of {engine.name} on {accelerator.name} serves this model"
         "{asked}",
         remedy="Leave {asked_for} out: the engine then takes what the model needs.",

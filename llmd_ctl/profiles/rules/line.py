@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal
 
 from llmd_ctl.profiles.accelerator import Accelerator, AcceleratorSpec, EngineOn
@@ -36,6 +36,7 @@ def platform_of(spec: AcceleratorSpec) -> Platform | None:
     return "hpu" if spec.architecture.startswith("gaudi") else PLATFORMS.get(spec.vendor)
 
 
+@cache
 def version_of(text: str) -> tuple[int, ...]:
     """Return a version as numbers; what is no number ends it."""
     words = (re.match(r"[0-9]{1,9}", word) for word in text.lstrip("v").split("."))

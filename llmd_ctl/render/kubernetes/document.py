@@ -11,9 +11,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, ClassVar
 
 import yaml
+
+from llmd_ctl.render.blocks import Blocks
 
 PLAIN = re.compile(r"(?:--)?[A-Za-z/](?:[A-Za-z0-9 _./@-]|:(?! ))*(?<![ :])")
 WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
@@ -50,15 +53,33 @@ def to_document(one: Object) -> dict[str, Any]:
     return {"apiVersion": one.API, "kind": one.KIND, **_fields(one)}
 
 
-def to_yaml(objects: Iterable[Object]) -> str:
-    """Objects as the documents of one file."""
-    return "---\n".join(dumped(to_document(one)) for one in objects)
+def to_yaml(documents: Iterable[Mapping[str, Any]]) -> str:
+    """The documents of one file."""
+    return "---\n".join(map(dumped, documents))
+
+
+def texts(document: Any) -> list[str]:
+    """Every text of a document, keys too."""
+    found: list[str] = []
+    _gather(document, found)
+    return found
+
+
+def _gather(value: Any, found: list[str]) -> None:
+    if isinstance(value, str):
+        found.append(value)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            found.append(key)
+            _gather(item, found)
+    elif isinstance(value, list):
+        for item in value:
+            _gather(item, found)
 
 
 def dumped(document: Any) -> str:
     """One document's text."""
-    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=WIDE, allow_unicode=True)
-    return text
+    return BLOCKS.text(document)
 
 
 def quantity(count: int) -> str:
@@ -92,21 +113,31 @@ def _text(dumper: Any, value: str) -> Any:
 
 
 _Dumper.add_representer(str, _text)
+BLOCKS = Blocks(_Dumper, WIDE, aliases=False)
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    found = {}
-    for field in dataclasses.fields(record):
-        value = getattr(record, field.name)
+    found, kind = {}, record.__class__
+    for name, key, is_kept in _keys(kind):
+        value = getattr(record, name)
         if value is None:
             continue
         document = _value(value)
-        if document not in ({}, []) or field.metadata.get("kept"):
-            found[_camel(field.name)] = document
+        if is_kept or document not in ({}, []):
+            found[key] = document
     return found
 
 
+@cache
+def _keys(kind: Any) -> tuple[tuple[str, str, bool], ...]:
+    """The fields of a kind of object: name, key, and whether it is written when empty."""
+    fields = dataclasses.fields(kind)
+    return tuple((one.name, _camel(one.name), bool(one.metadata.get("kept"))) for one in fields)
+
+
 def _value(value: Any) -> Any:
+    if isinstance(value, str | int | float):
+        return value
     if dataclasses.is_dataclass(value):
         return _fields(value)
     if isinstance(value, Mapping):

@@ -8,17 +8,17 @@ and its schema are made from one list.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 from llmd_ctl.plan import Plan
 from llmd_ctl.plan.place import PlannedTarget
-from llmd_ctl.render.file import RenderedFile, header
+from llmd_ctl.render.file import RenderedFile, header, version
 from llmd_ctl.render.kubernetes.autoscale import PROMETHEUS
 from llmd_ctl.render.kubernetes.custom import PodMonitor, PrometheusRule
-from llmd_ctl.render.kubernetes.document import dumped, to_document
+from llmd_ctl.render.kubernetes.document import dumped, texts, to_document
 from llmd_ctl.render.kubernetes.llm_d import GATEWAY
 from llmd_ctl.render.kubernetes.manifests import Manifest, manifests
 from llmd_ctl.render.kubernetes.names import CLUSTER_DOMAIN, DOMAIN, LLM_D, ROUTER, Names, after
@@ -59,11 +59,15 @@ class Marks:
 
     def __init__(self, texts: str) -> None:
         """`texts`: all that users may have written; no mark stands in it."""
-        self.border = "@"
-        while self.border in texts:
-            self.border += "@"
+        border = "@"
+        while border in texts:
+            border += "@"
+        self.border = border
         self.words: dict[str, str] = {}
         self.blocks: dict[str, str] = {}
+        self._known: dict[str, str] = {}
+        # A whole value may be a number: it stands without the quotes of the mark.
+        self._mark_or_quoted = re.compile(f'"{border}[0-9]+{border}"|{border}[0-9]+{border}')
 
     def word(self, action: str) -> str:
         """A mark for what an action gives: a whole value, or the beginning of one."""
@@ -74,27 +78,27 @@ class Marks:
         return self._mark(self.blocks, f"{key or ''}:{value}")
 
     def _mark(self, marks: dict[str, str], meaning: str) -> str:
-        known = next((mark for mark, said in marks.items() if said == meaning), None)
-        number = len(self.words) + len(self.blocks)
-        mark = known or f"{self.border}{number}{self.border}"
+        mark = self._known.setdefault(meaning, f"{self.border}{len(self._known)}{self.border}")
         marks[mark] = meaning
         return mark
 
     def filled(self, text: str) -> str:
         """A document's text as a template."""
-        lines = text.replace("{{", '{{ "{{" }}').removesuffix("\n").split("\n")
-        for mark, action in self.words.items():
-            # A whole value may be a number: it stands without the quotes of the mark.
-            lines = [line.replace(f'"{mark}"', action).replace(mark, action) for line in lines]
-        for mark, meaning in self.blocks.items():
-            lines = [each for line in lines for each in _entries(line, mark, meaning)]
-        return "\n".join(lines) + "\n"
+        text = self._mark_or_quoted.sub(self._said, text.replace("{{", '{{ "{{" }}'))
+        lines = text.removesuffix("\n").split("\n")
+        return "\n".join(each for line in lines for each in self._entries(line)) + "\n"
+
+    def _said(self, mark: re.Match[str]) -> str:
+        return self.words.get(mark[0].strip('"'), mark[0])
+
+    def _entries(self, line: str) -> Iterable[str]:
+        """A line, or what stands for it where it is the mark of a block."""
+        found = self._mark_or_quoted.search(line) if self.border in line else None
+        meaning = None if found is None else self.blocks.get(found[0].strip('"'))
+        return (line,) if meaning is None else _entries(line, meaning)
 
 
-def _entries(line: str, mark: str, meaning: str) -> Iterator[str]:
-    if f'"{mark}"' not in line:
-        yield line
-        return
+def _entries(line: str, meaning: str) -> Iterator[str]:
     key, _, value = meaning.partition(":")
     space = line[: len(line) - len(line.lstrip())]
     yield f"{space}{{{{- with .Values.{value} }}}}"
@@ -213,10 +217,8 @@ class Chart:
 def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
     """The files of a chart."""
     head, names = header(plan, target.name), Names.of(plan)
-    said = "".join(
-        dumped(to_document(one)) for file in manifests(plan, target) for one in file.objects
-    )
-    marks = Marks(said)
+    objects = [one for file in manifests(plan, target) for one in file.objects]
+    marks = Marks("\n".join(said for one in objects for said in texts(to_document(one))))
     places = ("{{ .Release.Namespace }}", "{{ .Values.clusterDomain }}")
     files = manifests(plan, target, after(*(marks.word(place) for place in places)))
     chart = Chart(names, marks, plan.router is None or plan.router.gateway is None)
@@ -228,7 +230,7 @@ def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
         "name": plan.fleet,
         "description": f"The fleet {plan.fleet}, rendered by llmd-ctl for {target.name}",
         "type": "application",
-        "version": f"{version('llmd-ctl')}+{plan.spec_hash[:12]}",
+        "version": f"{version()}+{plan.spec_hash[:12]}",
         "kubeVersion": f">={_oldest(files)}.0-0",
     }
     values = chart.values()

@@ -7,15 +7,14 @@ target's, if it has one, and whoever applies it says it else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from llmd_ctl.errors import UsageError
 from llmd_ctl.plan import Plan
 from llmd_ctl.plan.place import PlannedTarget
 from llmd_ctl.render.file import RenderedFile, header
-from llmd_ctl.render.kubernetes.document import dumped, to_document, to_yaml
-from llmd_ctl.render.kubernetes.manifests import manifests
+from llmd_ctl.render.kubernetes.document import dumped, texts, to_document, to_yaml
+from llmd_ctl.render.kubernetes.manifests import Manifest, manifests
 from llmd_ctl.render.kubernetes.names import after
 
 LOST = re.compile(r"[\x7f-\x9f]")
@@ -27,10 +26,7 @@ def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
     head = header(plan, target.name)
     whole = after(target.namespace) if target.namespace is not None else ""
     parts = manifests(plan, target, whole)
-    for part in parts:
-        for one in part.objects:
-            _refuse_lost(f"{one.KIND} {one.metadata.name}", to_document(one))
-    files = [RenderedFile(f"{part.name}.yaml", head + to_yaml(part.objects)) for part in parts]
+    files = [RenderedFile(f"{part.name}.yaml", head + _text(part)) for part in parts]
     kustomization: dict[str, Any] = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
@@ -42,9 +38,16 @@ def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
     return tuple(sorted(files, key=lambda file: file.path))
 
 
+def _text(part: Manifest) -> str:
+    documents = [to_document(one) for one in part.objects]
+    for one, document in zip(part.objects, documents, strict=True):
+        _refuse_lost(f"{one.KIND} {one.metadata.name}", document)
+    return to_yaml(documents)
+
+
 def _refuse_lost(owner: str, document: Any) -> None:
     """Raise `UsageError` for text that kustomize would not hand on as it is."""
-    for text in _texts(document):
+    for text in texts(document):
         lost = LOST.search(text)
         if lost is not None:
             raise UsageError.of(
@@ -53,14 +56,3 @@ def _refuse_lost(owner: str, document: Any) -> None:
                 found=ascii(text[:60]),
                 hint="Render with --format helm, which can, or take the character out.",
             )
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from (key, *_texts(item))
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)

@@ -115,10 +115,11 @@ def router_config(plan: Plan, names: Names, after: str) -> str:
         clients = f"{folder}/{AUTHORITY}" if tls.client_ca_file is not None else None
         tls = RouterTls(f"{folder}/{CERTIFICATE}", f"{folder}/{KEY}", clients)
     home = next(one for one in plan.targets if plan.router and one.name == plan.router.target)
+    fixed = sources_of(plan, home)
     models = [
         model_config(
             _with_files(model, names),
-            (*sources_of(plan, home, model), *_sources(model, names, home, after)),
+            (*fixed.get(model.name, ()), *_sources(model, names, home, after)),
         )
         for model in plan.models
     ]

@@ -27,7 +27,7 @@ def whole(*targets: PlannedTarget) -> Plan:
 
 def test_a_router_reaches_its_own_target_and_hosts_by_name() -> None:
     made = whole(HERE, RACK)
-    (source,) = sources_of(made, HERE, made.models[0])
+    (source,) = sources_of(made, HERE)[made.models[0].name]
     assert [(e.name, e.address, e.port, e.variant) for e in source.endpoints] == [
         ("chat-here-0", "127.0.0.1", 18000, "here"),
         ("chat-rack-0", "g-1", 18000, "rack"),
@@ -38,7 +38,7 @@ def test_a_router_reaches_its_own_target_and_hosts_by_name() -> None:
 def test_what_a_router_cannot_reach_is_not_left_out_silently(other: PlannedTarget) -> None:
     made = whole(HERE, other)
     with pytest.raises(DoesNotFit) as raised:
-        sources_of(made, HERE, made.models[0])
+        sources_of(made, HERE)
     (problem,) = raised.value.problems
     assert (problem.code, problem.found) == ("LC3055", other.name)
 

@@ -7,6 +7,7 @@ import yaml
 
 from llmd_ctl.profiles.rules.pods import RULES
 from tests.unit.plan.manifests.folders import CLEAN, judged, rules
+from tests.unit.profiles.rules.lines import CATALOG
 
 ARGS = "args: [--model=Qwen/Qwen3-32B, --tensor-parallel-size=2]"
 GPUS = "{limits: {nvidia.com/gpu: 2}}"
@@ -167,3 +168,13 @@ def test_each_rule_of_pods_has_a_case_and_a_source() -> None:
     for rule in RULES:
         assert rule.source, rule.id
         assert rule.remedy.endswith("."), rule.id
+
+
+@pytest.mark.parametrize("name", CATALOG.names("AcceleratorProfile"))
+def test_a_pod_of_each_accelerator_is_judged_whatever_is_not_known_of_it(name: str) -> None:
+    cluster = CATALOG.accelerator(name).spec.kubernetes
+    assert cluster is not None
+    node = next(iter(cluster.selectors.values()))[0]
+    text = CLEAN.replace(NODES, f'nodeSelector: {{{node.key}: "{node.values[0]}"}}')
+    found = rules(judged(text.replace(GPUS, f"{{limits: {{{cluster.resource.name}: 1}}}}")))
+    assert "LC6000" not in found

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from llmd_ctl.profiles import number
 from llmd_ctl.profiles.backend import Backend, ModelClass
@@ -23,6 +23,7 @@ from llmd_ctl.profiles.transfer import Offload, Transfer, Transport
 Scalar = str | int | float | bool
 Feature = Annotated[str, number.Words(("pipeline",))]
 HostArchitecture = Annotated[str, number.Words(("amd64", "arm64"))]
+PluginFlag = Literal["int", "float", "bool", "str", "json"]
 TransportName = Annotated[str, number.Words(("ib", "roce", "efa", "nvlink", "tcp"))]
 
 
@@ -100,6 +101,9 @@ class EngineOn:
     # and variables of the environment that it reads. A missing version: not known.
     additional: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    flags: Mapping[str, PluginFlag] = field(
+        default_factory=dict
+    )  # that its plugin adds: their type
     transfer: Transfer | None = None  # None: nothing is known, and it is refused
     offload: Offload | None = None  # likewise
     several: Several | None = None  # None: the engine's own way over several hosts

@@ -8,12 +8,12 @@ that no flag's name stands in code.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Literal
 
 from llmd_ctl.profiles import number
-from llmd_ctl.profiles.accelerator import EnvironmentSetting, Scalar
+from llmd_ctl.profiles.accelerator import EnvironmentSetting, PluginFlag, Scalar
 from llmd_ctl.profiles.inside import Inside, Variable
 from llmd_ctl.profiles.kernel import Kernel
 from llmd_ctl.profiles.several import Several
@@ -129,6 +129,11 @@ class Engine:
     def json_flags(self) -> frozenset[str]:
         """The flags whose values are JSON."""
         return frozenset(flag for flag, each in self.spec.flags.items() if each.type == "json")
+
+    def with_flags(self, flags: Mapping[str, PluginFlag]) -> Engine:
+        """The same with flags that an accelerator's plugin adds."""
+        more = {name: Flag(kind, negatable=kind == "bool") for name, kind in flags.items()}
+        return replace(self, spec=replace(self.spec, flags={**self.spec.flags, **more}))
 
     def kernel(self, backend: str, architecture: str) -> Kernel | None:
         """What an attention backend can do on an architecture; None: it does not run there."""

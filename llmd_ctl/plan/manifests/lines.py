@@ -75,6 +75,8 @@ def read_line(served: Served, catalog: Catalog) -> Read | None:
     known = _engine(served, catalog)
     if known is None:
         return None
+    own = [one.spec.engines.get(served.engine) for one in served.devices.accelerators]
+    known = known.with_flags({k: v for on in own if on is not None for k, v in on.flags.items()})
     engine = replace(known, spec=replace(known.spec, reserved={}, not_yet={}))
     words = served.line.own
     whole = (

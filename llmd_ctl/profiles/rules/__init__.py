@@ -28,6 +28,7 @@ from llmd_ctl.profiles.rules import (
     links,
     multimodal,
     neuron,
+    neuron_shapes,
     newer,
     nixl,
     parallel,
@@ -48,7 +49,8 @@ from llmd_ctl.profiles.rules.rule import Finding, Rule
 TABLES = (
     values, environment, attention, parallel, experts, balancing, scheduling, hybrid, quantization,
     features, drafts, adapters, multimodal, serving, transfer, nixl, links, hisparse, cpu, tpu,
-    tpu_sharding, gaudi, gaudi_buckets, amd, intel, ascend, rebellions, neuron, earlier, newer,
+    tpu_sharding, gaudi, gaudi_buckets, amd, intel, ascend, rebellions, neuron, neuron_shapes,
+    earlier, newer,
     trtllm, *sglang.TABLES,
 )  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(rule for table in TABLES for rule in table.RULES)

@@ -19,6 +19,11 @@ TIMEOUT, RUNNER = "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS", "VLLM_USE_V2_MODEL_RUNNE
 TRANSFER, ATTENTION, EPLB = "--kv-transfer-config", "--attention-config", "--eplb-config"
 DECODE, PREFILL = "--decode-context-parallel-size", "--prefill-context-parallel-size"
 EXTRA, INTERLEAVE = "--additional-config", "--cp-kv-cache-interleave-size"
+BALANCE = (
+    "dynamic_eplb", "expert_map_path", "expert_heat_collection_interval",
+    "algorithm_execution_interval", "expert_map_record_path", "num_redundant_experts",
+    "eplb_policy_type", "eplb_heat_collection_stage",
+)  # fmt: skip
 BUFFER = 1e9  # bytes, where nothing is said
 # Switches that are set back without a refusal.
 RESET = (
@@ -65,6 +70,11 @@ def _fine(line: Line) -> list[int]:
     said = line.inside(EXTRA, "finegrained_tp_config")
     sizes = said.values() if isinstance(said, dict) else ()
     return [size for size in sizes if type(size) is int and size > 0]
+
+
+def _no_balance(line: Line) -> list[str]:
+    said = line.inside(EXTRA, "eplb_config")
+    return [str(key) for key in said if key not in BALANCE] if isinstance(said, dict) else []
 
 
 def _agree(line: Line) -> bool:
@@ -258,6 +268,33 @@ RULES = (
         remedy="Take divisors of the data-parallel size, or leave it out.",
         at=(EXTRA, "--data-parallel-size"),
         source="vllm-ascend of August 2026 (182b75e) ascend_config.py:708",
+        platforms=NPU,
+    ),
+    Rule(
+        "D18",
+        "What balances experts on Ascend has the keys that there are",
+        when=lambda line: isinstance(line.inside(EXTRA, "eplb_config"), dict),
+        require=lambda line: not _no_balance(line),
+        message="eplb_config of Ascend has no {names}, and the engine refuses it",
+        remedy="Correct the key, or leave it out.",
+        allowed=lambda _line: BALANCE,
+        words=lambda line: {"names": ", ".join(_no_balance(line))},
+        at=(EXTRA,),
+        source="vllm-ascend 0.23.0.post1 ascend_config.py:856",
+        platforms=NPU,
+    ),
+    Rule(
+        "D19",
+        "Experts that move on Ascend are switched on by a variable too",
+        when=lambda line: line.inside(EXTRA, "eplb_config", "dynamic_eplb") is True,
+        require=lambda line: (
+            line.env.get("DYNAMIC_EPLB", "").lower() in ("true", "1")
+            or line.env.get("EXPERT_MAP_RECORD") == "true"
+        ),
+        message="dynamic_eplb is refused without DYNAMIC_EPLB=true or EXPERT_MAP_RECORD=true",
+        remedy="Set one of the two variables, or leave it out.",
+        at=(EXTRA,),
+        source="vllm-ascend 0.23.0.post1 ascend_config.py: EplbConfig",
         platforms=NPU,
     ),
 )

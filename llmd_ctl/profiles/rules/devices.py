@@ -48,9 +48,10 @@ def _twice(pod: Pod) -> Iterator[Amiss]:
 
 def _node(pod: Pod) -> Iterator[Amiss]:
     """More than a node has."""
-    most = [one.spec.devices_per_node.known for one in pod.accelerators]
+    counts = [one.spec.devices_per_node.value for one in pod.accelerators]
+    most = [count for count in counts if count is not None]
     devices = pod.devices
-    if devices is not None and most and devices > max(most):
+    if devices is not None and most and len(most) == len(counts) and devices > max(most):
         names = _names(pod.accelerators)
         message = f"a pod asks for {devices} devices, and a node of {names} has {max(most):.0f}"
         yield Amiss(pod.resource_at(next(iter(pod.asked), "")), message, str(pod.units))

@@ -23,7 +23,8 @@ MEGA = (
     "deep_gemm_mega_moe", "flashinfer_moe_ep_cutedsl", "flashinfer_moe_ep_mega_deep_gemm",
     "aiter_mega_moe",
 )  # fmt: skip
-GUIDED = "--structured-outputs-config"
+GUIDED, EFFORTS = "--structured-outputs-config", "--reasoning-effort-map"
+KNOWN_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def _count(line: Line, key: str, default: int) -> int:
@@ -33,6 +34,16 @@ def _count(line: Line, key: str, default: int) -> int:
 
 def _fly(line: Line) -> bool:
     return line.draft.get("rejection_sample_method") == "fly"
+
+
+def _not_efforts(line: Line) -> list[str]:
+    said = line.given.get(EFFORTS)
+    if not isinstance(said, dict):
+        return ["no map"]
+    return [
+        str(key) for key, value in said.items()
+        if key not in KNOWN_EFFORTS or not isinstance(value, str)
+    ]  # fmt: skip
 
 
 def _blocks(line: Line) -> object:
@@ -167,6 +178,19 @@ RULES = (
         remedy="Write such a number, or leave it out.",
         at=(TRANSFER,),
         source="vLLM 0.33.0 kv_connector/v1/simple_cpu_offload_connector.py:126",
+        since=SINCE,
+    ),
+    Rule(
+        "V172",
+        "Efforts are renamed that the engine knows",
+        when=lambda line: line.says(EFFORTS),
+        require=lambda line: not _not_efforts(line),
+        message="--reasoning-effort-map has {names}, which is no effort with text for it",
+        remedy="Map efforts that there are to texts.",
+        allowed=lambda _line: KNOWN_EFFORTS,
+        words=lambda line: {"names": ", ".join(_not_efforts(line))},
+        at=(EFFORTS,),
+        source="vLLM 0.33.0 entrypoints/common/cli_args.py:520; renderers/params.py:27",
         since=SINCE,
     ),
     Rule(

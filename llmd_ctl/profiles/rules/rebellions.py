@@ -15,6 +15,7 @@ PATH = "vllm-rbln 0.12.0 platform/optimum_impl.py"
 LIMITS = "optimum-rbln 0.12.0 transformers/modeling_attention_utils.py"
 IMPL, OLD_IMPL, BLOCK = "--model-impl", "VLLM_RBLN_USE_VLLM_MODEL", "--block-size"
 OVERRIDES = ("--additional-config", "optimum_overrides")
+OVERRIDES_FLAG, BLOCK_KEY = ("--rbln-optimum-overrides",), "kvcache_block_size"
 CACHED = "--enable-prefix-caching"
 IMPLEMENTATIONS = ("auto", "transformers", "optimum")
 CHUNK = 64
@@ -23,7 +24,8 @@ WHOLE, LEAST_PART, MOST_PART = 32768, 1024, 32768  # tokens, on ATOM
 
 
 def _block(line: Line) -> int | None:
-    inside = line.inside(*OVERRIDES, "kvcache_block_size")
+    said = (line.inside(*flag, BLOCK_KEY) for flag in (OVERRIDES, OVERRIDES_FLAG))
+    inside = next((each for each in said if each is not None), None)
     return inside if type(inside) is int else line.block_size
 
 

@@ -12,6 +12,7 @@ from llmd_ctl.plan.manifests import judge
 from llmd_ctl.profiles.rules.pod import Amiss, Pod, PodRule
 from llmd_ctl.profiles.rules.pods import RULES, check_pod
 from tests.unit.plan.manifests.folders import CLEAN, judged, rules
+from tests.unit.profiles.rules.lines import CATALOG
 from tests.unit.profiles.rules.mutation import Case, said
 
 ARGS = "args: [--model=Qwen/Qwen3-32B, --tensor-parallel-size=2]"
@@ -232,3 +233,13 @@ def test_each_rule_of_pods_has_a_case_and_a_source() -> None:
     for rule in RULES:
         assert rule.source, rule.id
         assert rule.remedy.endswith("."), rule.id
+
+
+@pytest.mark.parametrize("name", CATALOG.names("AcceleratorProfile"))
+def test_a_pod_of_each_accelerator_is_judged_whatever_is_not_known_of_it(name: str) -> None:
+    cluster = CATALOG.accelerator(name).spec.kubernetes
+    assert cluster is not None
+    node = next(iter(cluster.selectors.values()))[0]
+    text = CLEAN.replace(NODES, f'nodeSelector: {{{node.key}: "{node.values[0]}"}}')
+    found = rules(judged(text.replace(GPUS, f"{{limits: {{{cluster.resource.name}: 1}}}}")))
+    assert "LC6000" not in found

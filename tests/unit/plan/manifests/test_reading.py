@@ -171,3 +171,21 @@ def test_no_manifest_is_too_odd(path: tuple[Any, ...], odd: Any) -> None:
     at[path[-1]] = odd
     for problem in judged(yaml.safe_dump(document)).problems:
         assert problem.place is None or problem.place.line >= 1
+
+
+def test_flags_that_a_plugin_adds_are_read_on_its_accelerator_alone() -> None:
+    atom = CLEAN.replace(
+        "nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}",
+        "nodeSelector: {rebellions.ai/npu.family: ATOM}",
+    ).replace("{limits: {nvidia.com/gpu: 2}}", "{limits: {rebellions.ai/ATOM: 1}}")
+    atom = atom.replace(
+        "image: vllm/vllm-openai:v0.32.0\n        args: [--model=Qwen/Qwen3-32B, "
+        "--tensor-parallel-size=2]",
+        "image: registry/rebellions/vllm-rbln-rhel9:3.3\n        command: [vllm, serve]\n"
+        "        args: [--model=Qwen/Qwen3-32B, --max-model-len=16384, --block-size=16384, "
+        "--rbln-use-custom-sampler]",
+    )
+    assert "LC2020" not in rules(judged(atom))
+    assert "LC2020" in rules(judged(atom.replace("custom-sampler", "custom-samplr")))
+    elsewhere = CLEAN.replace("--tensor-parallel-size=2", "--rbln-use-custom-sampler")
+    assert "LC2020" in rules(judged(elsewhere))

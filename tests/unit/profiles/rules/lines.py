@@ -100,6 +100,7 @@ def line_of(
     profile = CATALOG.accelerator(accelerator)
     has_own = f"{engine}@{version}" in CATALOG.names("EngineProfile")
     known = _engine(engine, version if has_own else None)
+    known = known.with_flags(profile.spec.engines[engine].flags)
     heard = Heard()
     words = [str(word) for word in argv]
     given = FlagReader(known, cast(Report, heard)).raw(words, ())

@@ -67,7 +67,7 @@ FACTS: dict[str, Callable[[Any], bool]] = {
     "A09 amd-mi300x engines.vllm.settings": lacks("--enable-prefix-caching"),
     "A10 amd-mi300x devicesPerNode.value": equals(8),
     "T08 google-tpu-v6e engines.vllm.startupSeconds.value": equals(120),
-    "T10 google-tpu-v7x kubernetes.claim.note": says("does not know this chip"),
+    "T10 google-tpu-v7x kubernetes.claim.notYet": says("does not know this chip"),
     "T12 google-tpu-v6e engines.vllm.package": equals("vllm-tpu"),
     "G05 intel-gaudi3 engines.vllm.unsupported.pipeline": says("no pipeline"),
     "G05 intel-gaudi3 engines.vllm.attention.sinks.note": says("sliding windows unsupported"),

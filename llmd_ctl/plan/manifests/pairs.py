@@ -25,17 +25,19 @@ def check_pairs(engines: Sequence[tuple[Served, Read | None]]) -> Iterator[Probl
     sides = [(served, read) for served, read in engines if read is not None and read.lines]
     for served, read in sides:
         for other, theirs in sides:
-            together = _is_together(served.template, other.template)
-            roles = (served.template.role, other.template.role)
             here = served.manifest.here(other.manifest)
-            if roles == (PREFILL, DECODE) and together and here:
+            if here and _are_pair(served.template, other.template):
                 yield from _judge(served, read, other, theirs)
 
 
+def _are_pair(pod: PodTemplate, other: PodTemplate) -> bool:
+    """Whether one pod reads prompts for the other: both of one object, or by their labels."""
+    if pod.shape.role == PREFILL:
+        return pod.manifest is other.manifest and other.shape.role is None and not other.follows
+    return (pod.role, other.role) == (PREFILL, DECODE) and _is_together(pod, other)
+
+
 def _is_together(pod: PodTemplate, other: PodTemplate) -> bool:
-    """Whether two pods serve one model together: as one object, or by what their labels say."""
-    if pod.shape.role is not None or other.shape.role is not None:
-        return pod.manifest is other.manifest
     shared = [key for key in WHOSE if key in pod.labels and key in other.labels]
     if shared:
         return all(pod.labels[key] == other.labels[key] for key in shared)

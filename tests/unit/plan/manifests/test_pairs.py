@@ -72,3 +72,12 @@ def test_two_services_of_kserve_are_two_pairs() -> None:
     ]
     assert len(judged(*texts).engines) == 4
     assert pairs(*texts) == []
+
+
+def test_both_sides_of_one_service_of_kserve_are_a_pair() -> None:
+    decode, prefill = container("Qwen/Qwen3-8B"), container("Qwen/Qwen3-32B")
+    text = SERVICE.replace("CONTAINER", decode, 1).replace("CONTAINER", prefill)
+    text = text.replace("MODEL", "Qwen/Qwen3-8B")
+    (problem,) = pairs(text.replace("NAME", "a"))
+    assert problem.severity == "error"
+    assert len(pairs(text.replace("NAME", "a"), text.replace("NAME", "b"))) == 2

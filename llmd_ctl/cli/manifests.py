@@ -43,7 +43,7 @@ def _read(folder: str) -> tuple[list[SourceText], list[Problem]]:
     from llmd_ctl.spec.source import read_source
 
     root = Path(folder)
-    if not root.is_dir():
+    if not folder or not root.is_dir():
         hint = "Give the folder that `kubectl kustomize` or `helm template` wrote to."
         raise UsageError.of("LC6004", "--manifests takes a folder", found=folder, hint=hint)
     sources: list[SourceText] = []
@@ -59,11 +59,12 @@ def _read(folder: str) -> tuple[list[SourceText], list[Problem]]:
 
 
 def _files(root: Path) -> list[Path]:
-    """The manifests below a folder, sorted; hidden folders are left alone."""
+    """The manifests below a folder, sorted; hidden folders, sockets and pipes are left alone."""
     found: list[Path] = []
     for at, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [Path(at) / name for name in sorted(names) if name.endswith(ENDINGS)]
+        paths = [Path(at) / name for name in sorted(names) if name.endswith(ENDINGS)]
+        found += [path for path in paths if path.is_file() or not path.exists()]
         if len(found) > MOST_FILES:
             message = f"the folder holds more than {MOST_FILES} manifests"
             raise UsageError.of("LC6004", message, found=str(root), hint="Judge it part by part.")

@@ -7,7 +7,6 @@ a container it is the router, which would send requests to itself. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from llmd_ctl.plan.capabilities import router_target
@@ -43,6 +42,8 @@ def _written(fleet: spec.FleetSpec) -> Iterator[tuple[Path, str]]:
 
 
 def _is_own(host: str) -> bool:
+    from ipaddress import ip_address
+
     try:
         address = ip_address(host)
     except ValueError:

@@ -19,7 +19,7 @@ from llmd_ctl.render.process import LOOPBACK, engine_document
 from llmd_ctl.render.router import HEADER, Listen, config_text, model_config
 from llmd_ctl.router.config import StaticEndpoint, StaticSource
 
-ANYWHERE = "0.0.0.0"
+ANYWHERE, ANYWHERE_6 = "0.0.0.0", "::"
 IN_CONTAINER = 8000
 
 
@@ -42,7 +42,9 @@ def address(target: PlannedTarget, seat: Seat) -> tuple[str, int]:
 def listen_on(plan: Plan, target: PlannedTarget, seat: Seat) -> str:
     """The address that a replica binds: no more than who has to reach it needs."""
     alone = seat.host == HERE and (plan.router is None or plan.router.target == target.name)
-    return LOOPBACK if alone and target.kind != "compose" else ANYWHERE
+    if alone and target.kind != "compose":
+        return LOOPBACK
+    return ANYWHERE_6 if ":" in seat.host else ANYWHERE
 
 
 def sources_of(plan: Plan, home: PlannedTarget) -> Mapping[str, tuple[StaticSource, ...]]:
@@ -85,7 +87,7 @@ def engine_text(seat: Seat, host: str, port: int) -> str:
     document = {
         **engine_document(seat.model, seat.variant, seat.index),
         "name": seat.name,
-        "listen": f"{host}:{port}",
+        "listen": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
     }
     return json.dumps(document, indent=2) + "\n"
 

@@ -277,8 +277,21 @@ def _collector_url(value: str) -> str:
     return value
 
 
+def _is_host(value: str) -> bool:
+    """Whether colons are those of an address, and not that before a port."""
+    if ":" not in value:
+        return True
+    from ipaddress import ip_address
+
+    try:
+        ip_address(value)
+    except ValueError:
+        return False
+    return True
+
+
 def _server_name(value: str) -> str:
-    if len(value) > LONGEST_HOST or not HOST.fullmatch(value):
+    if len(value) > LONGEST_HOST or not HOST.fullmatch(value) or not _is_host(value):
         hint = "Write a name such as engine.example or an address such as 10.0.0.7, and no port."
         raise refuse("LC1046", "this is no host name and no IP address", hint)
     return value

@@ -81,7 +81,7 @@ class _Report:
             self._wrong_kind(KINDS[kind])
         elif kind in LIMITS:
             words, limit = LIMITS[kind]
-            self._out_of_range(f"{words} {context[limit]:g}")
+            self._out_of_range(f"{words} {_plainly(context[limit])}")
         elif kind == "too_short":
             self._no_item()
         elif kind == "string_too_short":
@@ -231,3 +231,8 @@ def report_nothing(findings: Findings, document: Document, path: Path) -> None:
         return
     mark = document.mark(path, key=True)
     findings.add("LC1022", f"{short_name(path)} has no value", mark, path, found="nothing")
+
+
+def _plainly(limit: float) -> str:
+    """A limit in digits: none of them is left out."""
+    return str(int(limit)) if limit == int(limit) else f"{limit:g}"

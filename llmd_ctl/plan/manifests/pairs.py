@@ -14,7 +14,9 @@ from llmd_ctl.plan.manifests.workload import DECODE, PREFILL, PodTemplate
 from llmd_ctl.profiles.rules.pair import Pair, PairFinding, Side
 from llmd_ctl.profiles.rules.pairs import check_pair
 
-TOGETHER = ("llm-d.ai/model", "llm-d.ai/guide", "app.kubernetes.io/instance", "app")
+# Of these, those that both pods have agree; of pods that share none, the first of all of them.
+WHOSE = ("llmd-ctl.dev/fleet", "llm-d.ai/guide", "llm-d.ai/model")
+TOGETHER = (*WHOSE, "app.kubernetes.io/instance", "app")
 BUILDS = "K18"  # a rule of images: it is placed there
 
 
@@ -23,11 +25,23 @@ def check_pairs(engines: Sequence[tuple[Served, Read | None]]) -> Iterator[Probl
     sides = [(served, read) for served, read in engines if read is not None and read.lines]
     for served, read in sides:
         for other, theirs in sides:
-            together = _key(served.template) == _key(other.template)
-            roles = (served.template.role, other.template.role)
             here = served.manifest.here(other.manifest)
-            if roles == (PREFILL, DECODE) and together and here:
+            if here and _are_pair(served.template, other.template):
                 yield from _judge(served, read, other, theirs)
+
+
+def _are_pair(pod: PodTemplate, other: PodTemplate) -> bool:
+    """Whether one pod reads prompts for the other: both of one object, or by their labels."""
+    if pod.shape.role == PREFILL:
+        return pod.manifest is other.manifest and other.shape.role is None and not other.follows
+    return (pod.role, other.role) == (PREFILL, DECODE) and _is_together(pod, other)
+
+
+def _is_together(pod: PodTemplate, other: PodTemplate) -> bool:
+    shared = [key for key in WHOSE if key in pod.labels and key in other.labels]
+    if shared:
+        return all(pod.labels[key] == other.labels[key] for key in shared)
+    return _key(pod) == _key(other)
 
 
 def _key(pod: PodTemplate) -> str:

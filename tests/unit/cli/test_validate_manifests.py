@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import jsonschema
@@ -65,7 +66,15 @@ def test_a_clean_folder_is_told_engine_by_engine(
     assert told == "clean/deep/chat.yaml: Deployment chat/engine: vllm 0.32.0 on nvidia-h100\n"
 
 
-@pytest.mark.parametrize("words", [[], ["--manifests", "empty"], ["--manifests", "fleet.yaml"]])
+def test_a_pipe_in_the_folder_is_not_waited_for(here: Path) -> None:
+    os.mkfifo(here / "clean" / "pipe.yaml")
+    assert run(["validate", "--manifests", "clean"]) == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["--manifests", "empty"], ["--manifests", "fleet.yaml"], ["--manifests", ""]],
+)
 def test_what_is_no_folder_of_manifests_is_a_wrong_command(here: Path, words: list[str]) -> None:
     assert here
     assert run(["validate", *words]) == 64

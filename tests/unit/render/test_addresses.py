@@ -9,7 +9,7 @@ import pytest
 from llmd_ctl.errors import DoesNotFit
 from llmd_ctl.plan import Plan
 from llmd_ctl.plan.place import HostDevices, PlannedRouter, PlannedTarget
-from llmd_ctl.render.addresses import seats, sources_of
+from llmd_ctl.render.addresses import engine_text, listen_on, seats, sources_of
 from tests.unit.controller.plans import model, plan, real_variant
 
 HERE = PlannedTarget("here", "local")
@@ -51,3 +51,13 @@ def test_a_plan_whose_replicas_have_no_room_is_refused() -> None:
     made = replace(made, models=(replace(made.models[0], variants=(crowded,)),))
     with pytest.raises(DoesNotFit, match="no room on here for chat/here"):
         seats(made, HERE)
+
+
+def test_a_replica_whose_host_has_an_address_of_ipv6_listens_there() -> None:
+    rack = PlannedTarget("rack", "systemd", hosts=("fd00::2", "g-2"))
+    made = whole(rack)
+    variant = replace(made.models[0].variants[0], replicas=2)
+    made = replace(made, models=(replace(made.models[0], variants=(variant,)),))
+    first, second = seats(made, rack)
+    assert (listen_on(made, rack, first), listen_on(made, rack, second)) == ("::", "0.0.0.0")
+    assert '"listen": "[::]:18000"' in engine_text(first, "::", 18000)

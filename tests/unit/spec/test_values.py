@@ -417,3 +417,26 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file(
 def test_a_revision_is_written_as_git_writes_it(valid: str, load: Load, revision: str) -> None:
     (loaded,) = load(valid.replace("revision: main", f"revision: {revision}"))
     assert loaded.fleet.spec.models[0].revision == revision.strip('"')
+
+
+def test_a_limit_is_told_in_all_its_digits(valid: str, complain: Complain) -> None:
+    (problem,) = complain(valid.replace("maxModelLen: 32768", "maxModelLen: 2147483648"))
+    assert problem.message == "maxModelLen must be at most 2147483647"
+    (problem,) = complain(valid.replace("pricePerDeviceHour: 2.95", "pricePerDeviceHour: -0.5"))
+    assert problem.message == "pricePerDeviceHour must be at least 0"
+
+
+@pytest.mark.parametrize(
+    ("host", "taken"), [("h:1", False), ("a:b", False), ("10.0.0.7:8000", False), ("::1", True)]
+)
+def test_a_colon_in_a_host_is_one_of_an_address(
+    valid: str, complain: Complain, load: Load, host: str, *, taken: bool
+) -> None:
+    text = valid.replace(
+        "{name: here, kind: local}", f"{{name: here, kind: systemd, hosts: ['{host}']}}"
+    )
+    if taken:
+        assert load(text)
+    else:
+        (problem,) = complain(text)
+        assert problem.code == "LC1046"

@@ -38,8 +38,8 @@ RULES = (
     Rule(
         "V72",
         "As many adapters are kept as are used at once",
-        when=lambda line: _adapts(line) and number(line, KEPT, 0) > 0,
-        require=lambda line: number(line, KEPT, 0) >= number(line, MOST, 1),
+        when=lambda line: _adapts(line) and line.told(KEPT) > 0,
+        require=lambda line: line.told(KEPT) >= number(line, MOST, 1),
         message="--max-cpu-loras {--max-cpu-loras} keeps fewer adapters than --max-loras uses",
         remedy="Raise it to at least --max-loras, or leave it out.",
         at=(KEPT, MOST),
@@ -60,7 +60,7 @@ RULES = (
         "V74",
         "Adapters run beside the model only on GPUs",
         when=lambda line: _adapts(line) and numbered_on(line, DUAL),
-        require=lambda line: line.platform in ("cuda", "rocm"),
+        require=lambda _line: False,
         message="VLLM_LORA_ENABLE_DUAL_STREAM is for NVIDIA and AMD, not for {accelerator.name}",
         remedy="Leave the variable out.",
         at=(DUAL,),
@@ -97,12 +97,10 @@ RULES = (
         when=lambda line: (
             _adapts(line) and _drafted(line) > 0 and line.says(TOKENS) and line.says(SEQUENCES)
         ),
-        require=lambda line: (
-            number(line, TOKENS, 2048) >= number(line, SEQUENCES, 256) * (_drafted(line) + 1)
-        ),
+        require=lambda line: line.told(TOKENS) >= line.told(SEQUENCES) * (_drafted(line) + 1),
         message="with adapters a step must hold {need} tokens: each sequence and what it drafts",
         remedy="Raise --max-num-batched-tokens to that, or draft fewer.",
-        words=lambda line: {"need": number(line, SEQUENCES, 256) * (_drafted(line) + 1)},
+        words=lambda line: {"need": line.told(SEQUENCES) * (_drafted(line) + 1)},
         at=(TOKENS, SEQUENCES),
         source="vLLM 0.32.0 engine/arg_utils.py:2671",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llmd_ctl.profiles.rules.line import Line, Platform
 from llmd_ctl.profiles.rules.rule import Rule
+from llmd_ctl.profiles.rules.scheduling import number
 
 ROCM: tuple[Platform, ...] = ("rocm",)
 COMPILE = "--compilation-config"
@@ -29,7 +30,7 @@ def _same_devices(line: Line) -> bool:
 
 
 def _whole_graphs(line: Line) -> bool:
-    return "FULL" in str(line.inside(COMPILE, "cudagraph_mode") or "").upper()
+    return "FULL" in str(line.inside(COMPILE, "cudagraph_mode")).upper()
 
 
 UNTRIED = ("amd-mi300x",)  # of which no recipe of DeepSeek V4 speaks
@@ -45,12 +46,10 @@ RULES = (
         remedy="Choose MI355X, or measure its answers first.",
         severity="warning",
         source="vLLM recipes (8959cf6): DeepSeek-V4",
-        platforms=ROCM,
     ),
     Rule(
         "A11",
         "Visible GPUs are named alike to HIP and to CUDA",
-        when=lambda line: all(name in line.env for name in VISIBLE),
         require=_same_devices,
         message="HIP_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES name other GPUs",
         remedy="Set one of them only, or both alike.",
@@ -61,7 +60,7 @@ RULES = (
     Rule(
         "A12",
         "Split prompts are captured piece by piece",
-        when=lambda line: (line[PREFILL] or 1) > 1 and _whole_graphs(line),
+        when=lambda line: number(line, PREFILL, 1) > 1 and _whole_graphs(line),
         require=lambda _line: False,
         message="cudagraph_mode goes back to PIECEWISE: prompts are split over GPUs",
         remedy="Leave cudagraph_mode out, or set it to PIECEWISE.",
@@ -99,7 +98,7 @@ RULES = (
         "A15",
         "Fusions of ROCm are asked of ROCm",
         when=lambda line: bool(fused(line, FUSIONS)),
-        require=lambda line: line.platform == "rocm",
+        require=lambda _line: False,
         message="such a fusion is AMD's: it is turned off on {accelerator.name}",
         remedy="Leave it out of pass_config.",
         at=(COMPILE,),
@@ -111,7 +110,7 @@ RULES = (
         "A16",
         "MoRI moves tokens between AMD GPUs",
         when=lambda line: line["--all2all-backend"] in MORI,
-        require=lambda line: line.platform == "rocm",
+        require=lambda _line: False,
         message="--all2all-backend {--all2all-backend} is AMD's own",
         remedy="Take another --all2all-backend, or leave it out.",
         at=("--all2all-backend",),

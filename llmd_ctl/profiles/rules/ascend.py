@@ -9,6 +9,7 @@ from typing import Any
 
 from llmd_ctl.profiles.rules.line import Line, Platform
 from llmd_ctl.profiles.rules.rule import Rule
+from llmd_ctl.profiles.rules.scheduling import number
 
 NPU: tuple[Platform, ...] = ("npu",)
 PLATFORM = "vllm-ascend of August 2026 (182b75e) platform.py"
@@ -27,23 +28,18 @@ RESET = (
 FOREIGN = ("flash_attn_version", "use_trtllm_attention", "use_cudnn_prefill")
 
 
-def _value(line: Line, flag: str, default: int) -> int:
-    value = line[flag]
-    return value if type(value) is int else default
-
-
 def _context(line: Line) -> int:
-    return _value(line, DECODE, 1) * _value(line, PREFILL, 1)
+    return number(line, DECODE, 1) * number(line, PREFILL, 1)
 
 
 def _waits(line: Line) -> bool:
     seconds = line.env[TIMEOUT].lstrip("0")
-    return len(seconds) > len(str(LEAST_TIMEOUT)) or int(seconds or 0) >= LEAST_TIMEOUT
+    return len(seconds) > len(str(LEAST_TIMEOUT)) or int(f"0{seconds}") >= LEAST_TIMEOUT
 
 
 def _reset(line: Line) -> bool:
-    foreign = any(line.inside(ATTENTION, key) not in (None, False) for key in FOREIGN)
-    return foreign or any(line.given.get(flag) not in (None, False, 0) for flag in RESET)
+    foreign = any(line.inside(ATTENTION, key) for key in FOREIGN)
+    return foreign or any(line.given.get(flag) for flag in RESET)
 
 
 def _sides(line: Line) -> list[Any]:
@@ -164,7 +160,7 @@ RULES = (
     Rule(
         "D03",
         "Prompts are not split over Ascends",
-        when=lambda line: _value(line, PREFILL, 1) > 1,
+        when=lambda line: number(line, PREFILL, 1) > 1,
         require=lambda line: line.switched(RUNNER),
         message="--prefill-context-parallel-size is refused on Ascend",
         remedy="Leave it out, or split decoding with --decode-context-parallel-size.",
@@ -187,7 +183,6 @@ RULES = (
     Rule(
         "K13",
         "KV on Ascend is not handed over by NIXL",
-        when=lambda line: line.connector is not None,
         require=lambda line: not str(line.connector).startswith("Nixl"),
         message="{connector} does not know Ascend's memory",
         remedy="Take a connector of Mooncake; the other side must be Ascend too.",
@@ -199,7 +194,6 @@ RULES = (
     Rule(
         "D12",
         "A side of a transfer says its own parallelism",
-        when=lambda line: line.says(TRANSFER),
         require=_agree,
         message="kv_connector_extra_config has another tp_size or dp_size for this side than"
         " its flags",
@@ -223,7 +217,7 @@ RULES = (
         "D14",
         "A split context is handed over by whole blocks",
         when=lambda line: line.says(TRANSFER) and _context(line) > 1,
-        require=lambda line: _value(line, INTERLEAVE, 1) == (line.block_size or BLOCK),
+        require=lambda line: number(line, INTERLEAVE, 1) == (line.block_size or BLOCK),
         message="a context that is split and handed over has other pieces than blocks",
         remedy="Set --cp-kv-cache-interleave-size to the block size, 128.",
         at=(INTERLEAVE, DECODE, PREFILL),
@@ -257,7 +251,7 @@ RULES = (
         "Parts of a model on Ascend are split over copies of experts",
         when=lambda line: bool(_fine(line)),
         require=lambda line: (
-            line.model.experts > 0 and all(line.data % size == 0 for size in _fine(line))
+            bool(line.model.experts) and all(line.data % size == 0 for size in _fine(line))
         ),
         message="finegrained_tp_config is of models with experts, and its sizes divide"
         " --data-parallel-size",

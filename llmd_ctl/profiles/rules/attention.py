@@ -6,6 +6,8 @@ no backend is named the engine takes the first of its order that can do all that
 
 from __future__ import annotations
 
+from typing import cast
+
 from llmd_ctl.profiles.kernel import Kernel
 from llmd_ctl.profiles.rules.backends import (
     V4_REFUSES,
@@ -35,6 +37,11 @@ def _known(line: Line) -> bool:
     return line.kernel is not None
 
 
+def _own(line: Line) -> Kernel:
+    """What is known of the named backend here, where it is `_known`."""
+    return cast(Kernel, line.kernel)
+
+
 def _counts(line: Line) -> bool:
     """Whether a backend is named that the engine has here, and uses."""
     return _known(line) and not passed_over(line)
@@ -42,7 +49,7 @@ def _counts(line: Line) -> bool:
 
 def _fits_kind(line: Line) -> bool:
     """Whether its other columns are worth asking: one that is for other models fails in most."""
-    return _counts(line) and line.kernel is not None and _serves(line.kernel, line)
+    return _counts(line) and _serves(_own(line), line)
 
 
 def _of_others(line: Line) -> bool:
@@ -88,10 +95,10 @@ def usable(line: Line) -> tuple[str, ...]:
     return tuple(name for name, kernel in line.choices if _takes_all(name, kernel, line))
 
 
-def unserved(line: Line) -> str:
+def unserved(line: Line) -> str | None:
     """Why the accelerator's profile says that this kind is not served."""
     known = line.on.attention.get(line.model.traits.kind)
-    return (known.unsupported or "") if known is not None else ""
+    return known.unsupported if known is not None else None
 
 
 def _asked(line: Line) -> str:
@@ -136,7 +143,7 @@ RULES = (
     Rule(
         "V19",
         "The attention backend runs on the accelerator",
-        when=lambda line: _named(line) and _of_others(line) and not passed_over(line),
+        when=lambda line: _of_others(line) and not passed_over(line),
         require=_known,
         message="{backend} does not run on {accelerator.name} ({architecture})",
         remedy="Name a backend that runs there, or leave it to the engine.",
@@ -150,7 +157,7 @@ RULES = (
         "V20",
         "The attention backend serves the kind of model",
         when=_counts,
-        require=lambda line: line.kernel is None or _serves(line.kernel, line),
+        require=lambda line: _serves(_own(line), line),
         message="{backend} does not serve a model of this kind ({kind}) on {accelerator.name}",
         remedy="Name a backend for it, or leave it to the engine.",
         allowed=usable,
@@ -163,7 +170,7 @@ RULES = (
         "V06",
         "The attention backend reads the type of the KV cache",
         when=_fits_kind,
-        require=lambda line: line.kernel is None or _takes_kv(line.kernel, line),
+        require=lambda line: _takes_kv(_own(line), line),
         message="{backend} has no KV cache of type {kv_dtype} on {accelerator.name}",
         remedy="Change --kv-cache-dtype, or the backend.",
         allowed=lambda line: line.kernel.kv_dtypes if line.kernel else (),
@@ -175,7 +182,7 @@ RULES = (
         "V07",
         "The block size fits the attention backend",
         when=lambda line: line.block_size is not None and _fits_kind(line),
-        require=lambda line: line.kernel is None or line.kernel.takes_block(line.block_size or 1),
+        require=lambda line: _own(line).takes_block(line.told("--block-size")),
         message="{backend} cannot cut blocks of {block_size} tokens into its own",
         remedy="Take a multiple of its block size.",
         allowed=lambda line: (
@@ -189,7 +196,7 @@ RULES = (
         "V21",
         "The attention backend has the model's head size",
         when=_fits_kind,
-        require=lambda line: line.kernel is None or _takes_heads(line.kernel, line),
+        require=lambda line: _takes_heads(_own(line), line),
         message="{backend} has no heads of {sizes} elements, which the model has",
         words=lambda line: {"sizes": ", ".join(map(str, line.model.traits.head_sizes))},
         remedy="Name another backend, or leave it to the engine.",
@@ -203,7 +210,7 @@ RULES = (
         "V22",
         "The attention backend computes in the model's type",
         when=_fits_kind,
-        require=lambda line: line.kernel is None or line.dtype in line.kernel.dtypes,
+        require=lambda line: line.dtype in _own(line).dtypes,
         message="{backend} does not compute in {dtype}",
         remedy="Change --dtype, or the backend.",
         allowed=lambda line: line.kernel.dtypes if line.kernel else (),
@@ -215,7 +222,7 @@ RULES = (
         "V23",
         "The attention backend lets tokens of an image see each other",
         when=lambda line: _fits_kind(line) and line.images_see_whole,
-        require=lambda line: line.kernel is None or _sees_whole(line.kernel, line, line.backend),
+        require=lambda line: _sees_whole(_own(line), line, line.backend),
         message="{backend} cannot let the tokens of an image attend both ways, as this model does",
         remedy="Name another backend, or leave it to the engine.",
         allowed=usable,
@@ -245,25 +252,24 @@ RULES = (
     Rule(
         "V158",
         "The accelerator serves the kind of model",
-        when=lambda line: bool(unserved(line)),
+        when=lambda line: line.platform != "cpu" and bool(unserved(line)),
         require=lambda _line: False,
         message="{accelerator.name} does not serve a model of this kind ({kind}): {why}",
         remedy="Choose another accelerator for it, or another model.",
         words=lambda line: {"why": unserved(line)},
         source="attention of the accelerator's profile, each entry with its source; vLLM 0.32.0",
-        platforms=("cuda", "rocm", "tpu", "hpu", "xpu", "npu", "rbln", "neuron"),
     ),
     Rule(
         "V25",
         "The attention backend's switch is on",
         when=lambda line: line.kernel is not None and bool(line.kernel.env),
-        require=lambda line: line.kernel is None or line.env.get(line.kernel.env) == "1",
+        require=lambda line: line.env.get(_own(line).env) == "1",
         message="{backend} needs {kernel.env}=1 in the environment",
         remedy="Leave the backend to the engine, or set the variable in engines.vllm.env of a"
         " profile that extends {accelerator.name}.",
         at=NAMED,
         source="vLLM 0.32.0 platforms/rocm.py",
-        platforms=CHOOSES,
+        platforms=("rocm",),
     ),
     Rule(
         "V154",
@@ -294,7 +300,6 @@ RULES = (
     Rule(
         "V156",
         "A model that chooses its own attention is not told which",
-        when=_named,
         require=lambda line: not passed_over(line),
         message="this model chooses its attention by itself, and passes over {backend}",
         remedy="Leave it out.",

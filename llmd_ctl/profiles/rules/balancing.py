@@ -23,11 +23,6 @@ def _hybrid(line: Line) -> bool:
     return said or (line.says(START) and not line.on_by(PORTS))
 
 
-def _local(line: Line) -> int | None:
-    value = line.given.get(LOCAL)
-    return value if type(value) is int else None
-
-
 def _nodes(line: Line) -> int:
     return number(line, NODES, 1)
 
@@ -41,14 +36,12 @@ def _backend(line: Line) -> str:
 
 
 def _ports_fit(line: Line) -> bool:
-    local = _local(line)
+    local = line.told(LOCAL)
     return (
-        local is not None
-        and local > 1
-        and line.data > 1
+        local > 1
         and line.data % local == 0
         and number(line, "--api-server-count", 1) == 1
-        and number(line, START, number(line, NODE, 0) * local) + local <= line.data
+        and number(line, START, line.told(NODE) * local) + local <= line.data
         and not line.says("--uds", "--grpc")
     )
 
@@ -68,8 +61,7 @@ RULES = (
     Rule(
         "V106",
         "Ranks of one machine are among all ranks",
-        when=lambda line: _local(line) is not None,
-        require=lambda line: (_local(line) or 0) <= line.data,
+        require=lambda line: line.told(LOCAL) <= line.data,
         message="{--data-parallel-size-local} ranks here are more than all {data}",
         remedy="Lower --data-parallel-size-local, or raise --data-parallel-size.",
         at=(LOCAL, SIZE),
@@ -98,8 +90,8 @@ RULES = (
     Rule(
         "V109",
         "A rank is one of all ranks",
-        when=lambda line: line.says(RANK) and line.data > 1,
-        require=lambda line: 0 <= number(line, RANK, 0) < line.data,
+        when=lambda line: line.data > 1,
+        require=lambda line: 0 <= line.told(RANK) < line.data,
         message="rank {--data-parallel-rank} is none of {data}",
         remedy="Count ranks from 0.",
         allowed=lambda line: (f"0 to {line.data - 1}",),
@@ -110,7 +102,7 @@ RULES = (
         "V110",
         "Behind an external balancer a process is one rank",
         when=_external,
-        require=lambda line: _local(line) in (None, 1),
+        require=lambda line: line.told(LOCAL) in (0, 1),
         message="behind an external balancer a process holds one rank, not"
         " {--data-parallel-size-local}",
         remedy="Leave --data-parallel-size-local out.",
@@ -121,7 +113,7 @@ RULES = (
         "V111",
         "A hybrid balancer knows the ranks of its machine",
         when=lambda line: line.on_by(HYBRID) and not _external(line) and _nodes(line) == 1,
-        require=lambda line: _local(line) is not None,
+        require=lambda line: line.says(LOCAL),
         message="--data-parallel-hybrid-lb is on, and the ranks of this machine are not counted",
         remedy="Add --data-parallel-size-local.",
         at=(HYBRID,),
@@ -142,8 +134,7 @@ RULES = (
     Rule(
         "V113",
         "Several machines divide the ranks",
-        when=lambda line: _nodes(line) > 1,
-        require=lambda line: line.data * _world(line) % _nodes(line) == 0,
+        require=lambda line: line.data * _world(line) % max(1, _nodes(line)) == 0,
         message="{--nnodes} machines cannot share the devices of all ranks evenly",
         remedy="Take a number of machines that divides them.",
         at=(NODES,),
@@ -152,8 +143,8 @@ RULES = (
     Rule(
         "V114",
         "A machine is one of all machines",
-        when=lambda line: line.says(NODE) and _nodes(line) > 1,
-        require=lambda line: 0 <= number(line, NODE, 0) < _nodes(line),
+        when=lambda line: _nodes(line) > 1,
+        require=lambda line: 0 <= line.told(NODE) < _nodes(line),
         message="machine {--node-rank} is none of {--nnodes}",
         remedy="Count machines from 0.",
         at=(NODE, NODES),
@@ -172,7 +163,6 @@ RULES = (
     Rule(
         "V116",
         "Data-parallel ranks are started by one of two",
-        when=lambda line: line.says("--data-parallel-backend"),
         require=lambda line: _backend(line) in ("mp", "ray"),
         message="--data-parallel-backend {--data-parallel-backend} starts no ranks",
         remedy="Leave it out, or take one that does.",
@@ -194,7 +184,7 @@ RULES = (
         "V118",
         "An engine without API servers starts none",
         when=lambda line: line.on_by("--headless"),
-        require=lambda line: number(line, "--api-server-count", 0) == 0 and not line.on_by(HYBRID),
+        require=lambda line: line.told("--api-server-count") == 0 and not line.on_by(HYBRID),
         message="--headless starts no API servers, which others of its words ask for",
         remedy="Leave --api-server-count and --data-parallel-hybrid-lb out, or --headless.",
         at=("--api-server-count", HYBRID, "--headless"),
@@ -204,4 +194,4 @@ RULES = (
 
 
 def _executor(line: Line) -> str:
-    return str(line["--distributed-executor-backend"] or "mp")
+    return str(line["--distributed-executor-backend"])

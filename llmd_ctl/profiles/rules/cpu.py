@@ -35,8 +35,7 @@ RULES = (
         "C01",
         "A block of a processor's cache is a multiple of 32 tokens",
         when=lambda line: (
-            line.block_size is not None
-            and line.model.traits.kind in {"dense", "sinks", "hybrid", "mla"}
+            line.model.traits.kind in {"dense", "sinks", "hybrid", "mla"}
             and not _plain_latent(line)
         ),
         require=lambda line: (line.block_size or STEP) % STEP == 0,
@@ -73,10 +72,7 @@ RULES = (
     Rule(
         "C03",
         "What processors cannot is not asked of them",
-        when=lambda line: (
-            (line.on_by("--async-scheduling") and line.says("--async-scheduling"))
-            or line.on_by("--enable-dbo")
-        ),
+        when=lambda line: line.on_by("--async-scheduling") or line.on_by("--enable-dbo"),
         require=lambda _line: False,
         message="asynchronous scheduling and micro batches are turned off on processors",
         remedy="Leave it out.",

@@ -61,7 +61,7 @@ def _told_refused(line: Line) -> Mapping[str, object]:
 
 
 def _longer(line: Line) -> bool:
-    said = number(line, "--max-model-len", 0)
+    said = line.told("--max-model-len")
     return said > line.model.max_positions and not line.says("--hf-overrides", "--config-format")
 
 
@@ -81,7 +81,6 @@ RULES = (
         at=("{name}",),
         severity="warning",
         source="vLLM 0.32.0 platforms/interface.py:1446: validate_environ; envs.py",
-        since="0.23.0",
         platforms=OWN,
     ),
     Rule(
@@ -94,7 +93,6 @@ RULES = (
         words=_told_strange,
         at=("{name}", STRICT),
         source="vLLM 0.32.0 platforms/interface.py:1446: validate_environ",
-        since="0.23.0",
     ),
     Rule(
         "V58",

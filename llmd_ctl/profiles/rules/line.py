@@ -76,6 +76,11 @@ class Line:
         """Whether a switch is on."""
         return self[flag] is True
 
+    def told(self, flag: str) -> int:
+        """The whole number of a flag; 0 where nobody says one."""
+        value = self[flag]
+        return value if type(value) is int else 0
+
     def inside(self, flag: str, *keys: str) -> Any:
         """The value at a key inside a flag's JSON; None where nothing is said."""
         value = self.given.get(flag)

@@ -18,12 +18,12 @@ def number(line: Line, flag: str, default: int) -> int:
 
 def length(line: Line) -> int:
     """Return the longest context: what is said, else the model's own."""
-    said = number(line, "--max-model-len", 0)
+    said = line.told("--max-model-len")
     return said if said > 0 else line.model.max_positions
 
 
 def _most_tokens(line: Line) -> int:
-    return number(line, SEQUENCES, 256) * length(line)
+    return line.told(SEQUENCES) * length(line)
 
 
 RULES = (
@@ -31,7 +31,7 @@ RULES = (
         "V134",
         "A step is no larger than all sequences",
         when=lambda line: line.says(TOKENS) and line.says(SEQUENCES),
-        require=lambda line: number(line, TOKENS, 2048) <= _most_tokens(line),
+        require=lambda line: line.told(TOKENS) <= _most_tokens(line),
         message="a step of {--max-num-batched-tokens} tokens is more than {--max-num-seqs}"
         " sequences"
         " ever hold",
@@ -47,8 +47,8 @@ RULES = (
         when=lambda line: line.on_by("--enable-batch-sharded-sampling"),
         require=lambda line: (
             line.tensor > 1
-            and number(line, SEQUENCES, 256) >= line.tensor
-            and number(line, "--max-logprobs", 20) >= 0
+            and line.told(SEQUENCES) >= line.tensor
+            and line.told("--max-logprobs") >= 0
             and not line.on_by("--return-sampling-mask")
             and line.draft.get("enable_adaptive_verification") is not True
         ),
@@ -62,7 +62,7 @@ RULES = (
         "V32",
         "A step holds a token of each sequence",
         when=lambda line: line.says(SEQUENCES),  # unsaid, they are no more than the tokens
-        require=lambda line: number(line, TOKENS, 2048) >= number(line, SEQUENCES, 256),
+        require=lambda line: line.told(TOKENS) >= line.told(SEQUENCES),
         message="a step of {--max-num-batched-tokens} tokens cannot hold a token of each of"
         " {--max-num-seqs} sequences",
         remedy="Raise --max-num-batched-tokens to at least --max-num-seqs, or lower that.",
@@ -83,8 +83,7 @@ RULES = (
     Rule(
         "V34",
         "Active sequences are among all sequences",
-        when=lambda line: line.says(ACTIVE),
-        require=lambda line: number(line, ACTIVE, 0) <= number(line, SEQUENCES, 256),
+        require=lambda line: line.told(ACTIVE) <= line.told(SEQUENCES),
         message="{--max-num-active-seqs} active sequences are more than all {--max-num-seqs}",
         remedy="Lower --max-num-active-seqs, or raise --max-num-seqs.",
         at=(ACTIVE,),
@@ -93,8 +92,7 @@ RULES = (
     Rule(
         "V35",
         "A prompt that counts as long fits into the context",
-        when=lambda line: line.says(THRESHOLD),
-        require=lambda line: number(line, THRESHOLD, 0) <= length(line),
+        require=lambda line: line.told(THRESHOLD) <= length(line),
         message="{--long-prefill-token-threshold} tokens are more than the longest context",
         remedy="Take at most --max-model-len.",
         at=(THRESHOLD,),

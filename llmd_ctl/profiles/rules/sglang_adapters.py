@@ -32,7 +32,7 @@ def serves(line: Line) -> bool:
 
 
 def _fit(line: Line) -> bool:
-    loaded = number(line, LOADED, 0)
+    loaded = line.told(LOADED)
     return loaded >= max(number(line, AT_ONCE, 8), len(words(line, PATHS)))
 
 
@@ -50,7 +50,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "S175", "Adapters are named, or room is made for some", ON,
         lambda line: bool(words(line, PATHS)) or (
-            number(line, RANK, 0) > 0 and bool(words(line, LAYERS))
+            line.told(RANK) > 0 and bool(words(line, LAYERS))
         ),
         "--enable-lora needs --lora-paths, or --max-lora-rank and --lora-target-modules",
         "Add them.", "arg_groups/lora_hook.py:151", when=serves,
@@ -88,7 +88,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S180", "Adapters that are loaded beside steps are few", EARLY,
-        lambda line: 0 < number(line, LOADED, 0) <= 2 * number(line, AT_ONCE, 8),
+        lambda line: 0 < line.told(LOADED) <= 2 * number(line, AT_ONCE, 8),
         "--enable-lora-overlap-loading needs --max-loaded-loras, at most twice those in a batch",
         "Add --max-loaded-loras.", "arg_groups/lora_hook.py:63",
         when=lambda line: serves(line) and line.on_by(EARLY),

@@ -119,7 +119,7 @@ def attention_copies(line: Line) -> int:
     """Return in how many groups attention is done, each with requests of its own."""
     own = number(line, "--attn-dp-size", 1)
     if own == 1 and line.on_by("--enable-dp-attention"):
-        return number(line, "--dp-size", 1)
+        return line.told("--dp-size")
     return own
 
 
@@ -130,7 +130,7 @@ def split_attention(line: Line) -> bool:
 
 def page(line: Line) -> int:
     """Return tokens of a page, as backends have set it."""
-    size = number(line, PAGE, 1)
+    size = line.told(PAGE)
     for backend in named(line):
         if backend in PAGES and size not in PAGES[backend]:
             size = 64
@@ -140,7 +140,7 @@ def page(line: Line) -> int:
 def experts_over(line: Line) -> int:
     """Return over how many devices experts are dealt out."""
     spanning = text(line, A2A, "none") not in ("none", "ascend_tp")
-    return line.tensor if spanning else number(line, EP, 1)
+    return line.tensor if spanning else line.told(EP)
 
 
 def cited(where: str) -> str:

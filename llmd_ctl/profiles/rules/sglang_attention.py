@@ -68,7 +68,7 @@ def _mismatched(line: Line) -> list[str]:
 
 
 def _other_pages(line: Line) -> list[str]:
-    size = number(line, PAGE, 1)
+    size = line.told(PAGE)
     wrong = [each for each in named(line) if each in PAGES and size not in PAGES[each]]
     return [f"{each} takes {' or '.join(map(str, PAGES[each]))}" for each in wrong]
 

@@ -83,7 +83,7 @@ def _thresholds(line: Line) -> bool:
 def _budget_fits(line: Line) -> bool:
     most = number(line, TOKENS, 12) - 1
     known = number(line, "--speculative-ngram-external-corpus-max-tokens", 1) > 0
-    return known and 0 < number(line, BUDGET, 0) <= most
+    return known and 0 < line.told(BUDGET) <= most
 
 
 RULES: tuple[Rule, ...] = (
@@ -104,7 +104,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S115", "A chain of drafts has one token more than steps", TOKENS,
-        lambda line: line[TOKENS] == number(line, STEPS, 0) + 1,
+        lambda line: line[TOKENS] == line.told(STEPS) + 1,
         "--speculative-num-draft-tokens becomes --speculative-num-steps + 1 in a chain",
         "Write one more than the steps, or a larger --speculative-eagle-topk.",
         "arg_groups/speculative_hook.py:1258", severity="warning",
@@ -166,11 +166,11 @@ RULES: tuple[Rule, ...] = (
         "S123", "A window is of some drafts", WINDOW, by("EAGLE", "EAGLE3", "DFLASH"),
         "--speculative-draft-window-size is ignored by this --speculative-algorithm",
         "Leave it out.", "arg_groups/speculative_hook.py:213",
-        when=lambda line: number(line, WINDOW, 0) > 0, severity="warning",
+        when=lambda line: line.told(WINDOW) > 0, severity="warning",
     ),
     needs(
         "S124", SINK, "First tokens are kept beside a window",
-        ((WINDOW, said(WINDOW)), ("0 or more", lambda line: number(line, SINK, 0) >= 0)),
+        ((WINDOW, said(WINDOW)), ("0 or more", lambda line: line.told(SINK) >= 0)),
         "arg_groups/speculative_hook.py:223, :227", when=lambda line: line[SINK] is not None,
     ),
     needs(
@@ -206,7 +206,7 @@ RULES: tuple[Rule, ...] = (
         "S129", ALGORITHM, "Uno drafts by an adapter, alone on one device",
         (
             ("--uno-lora-path", said("--uno-lora-path")),
-            (TOKENS, lambda line: number(line, TOKENS, 0) >= 1),
+            (TOKENS, lambda line: line.told(TOKENS) >= 1),
             (f"no {DRAFT}", lambda line: not line.says(DRAFT)),
             ("one device", lambda line: line.tensor * line.pipeline == 1),
             ("an NVIDIA or AMD GPU", lambda line: line.platform in ("cuda", "rocm")),

@@ -71,7 +71,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S87", "An exchange deals experts out over all devices", EP,
-        lambda line: number(line, EP, 1) == line.tensor,
+        lambda line: line.told(EP) == line.tensor,
         "--moe-a2a-backend {--moe-a2a-backend} sets --ep-size to {tensor}",
         "Leave --ep-size out.", "arg_groups/overrides.py:1610", severity="warning",
         when=lambda line: line.says(EP) and text(line, A2A, "none") not in ("none", "ascend_tp"),
@@ -224,7 +224,7 @@ RULES: tuple[Rule, ...] = (
         "{model.experts} experts are not dealt out evenly to {over} devices",
         "Take a number that divides the experts.", "layers/moe/fused_moe_triton/layer.py:414",
         when=lambda line: line.model.experts > 0 and above(EP, 1)(line)
-        and number(line, "--ep-num-redundant-experts", 0) == 0,
+        and line.told("--ep-num-redundant-experts") == 0,
         words=lambda line: {"over": experts_over(line)}, sized=True,
     ),
 )  # fmt: skip

@@ -40,7 +40,7 @@ def _decode(line: Line) -> str:
 
 def _tracked(line: Line) -> bool:
     every = number(line, EVERY, 256)
-    drafted = number(line, "--speculative-num-draft-tokens", 0)
+    drafted = line.told("--speculative-num-draft-tokens")
     return page(line) > 0 and every % page(line) == 0 and every >= drafted
 
 
@@ -92,7 +92,7 @@ RULES: tuple[Rule, ...] = (
         "S188", "States on a path are some, or all", "--mamba-max-states-per-path",
         lambda line: number(line, "--mamba-max-states-per-path", 1) >= -1
         and line["--mamba-max-states-per-path"] != 0
-        and number(line, "--mamba-cache-philox-rounds", 0) >= 0,
+        and line.told("--mamba-cache-philox-rounds") >= 0,
         "--mamba-max-states-per-path is -1 or above 0, --mamba-cache-philox-rounds 0 or more",
         "Write such a number.", "arg_groups/mamba_hook.py:21, :24",
         at=("--mamba-max-states-per-path", "--mamba-cache-philox-rounds"),

@@ -36,7 +36,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "S77", "A graph of prefill holds some context", CONTEXT,
         lambda line: 0 < number(line, CONTEXT, 1) <= (
-            number(line, "--context-length", 0) or line.model.max_positions
+            line.told("--context-length") or line.model.max_positions
         ),
         "--cuda-graph-prefill-max-context {--cuda-graph-prefill-max-context} is none, or more"
         " than the model's",

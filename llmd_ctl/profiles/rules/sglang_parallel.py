@@ -37,7 +37,7 @@ def _divides(of: int, by: int) -> bool:
 def _copies(line: Line) -> int:
     """Whole copies of the model."""
     taken = line.on_by(ASKED) and number(line, ATTENTION, 1) == 1
-    return 1 if taken else number(line, DP, 1)
+    return 1 if taken else line.told(DP)
 
 
 def _contexts_fit(line: Line) -> bool:
@@ -215,7 +215,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "S71", "Devices are counted from one of them", "--base-gpu-id",
         lambda line: (
-            number(line, "--base-gpu-id", 0) >= 0 and number(line, "--gpu-id-step", 1) >= 1
+            line.told("--base-gpu-id") >= 0 and number(line, "--gpu-id-step", 1) >= 1
         ),
         "the first device is 0 or later, and steps are 1 or more", "Leave both out.",
         "arg_groups/validation_hook.py:203, :204", at=("--base-gpu-id", "--gpu-id-step"),

@@ -38,11 +38,11 @@ def _too_few(line: Line) -> list[str]:
 RULES: tuple[Rule, ...] = (
     rule(
         "S136", "A chunk of a prompt is whole pages", CHUNK,
-        lambda line: page(line) < 1 or number(line, CHUNK, 4096) % page(line) == 0,
+        lambda line: page(line) < 1 or line.told(CHUNK) % page(line) == 0,
         "chunks of {--chunked-prefill-size} tokens are not whole pages of {size}",
         "Take a multiple of the page, or another --page-size.",
         "arg_groups/validation_hook.py:243", at=(CHUNK, PAGE),
-        when=lambda line: number(line, CHUNK, 4096) > 0 and mode(line) != "decode",
+        when=lambda line: line.told(CHUNK) > 0 and mode(line) != "decode",
         words=lambda line: {"size": page(line)},
     ),
     rule(
@@ -79,13 +79,13 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S142", "Prefill waits some steps, or none", INTERVALS[0],
-        lambda line: all(number(line, flag, 0) >= 0 for flag in INTERVALS),
+        lambda line: all(line.told(flag) >= 0 for flag in INTERVALS),
         "an interval between prefills is below 0", "Write 0 or more.",
         "arg_groups/validation_hook.py:659, :661", at=INTERVALS,
     ),
     rule(
         "S143", "A context is no longer than the model's", LENGTH,
-        lambda line: number(line, LENGTH, 0) <= line.model.max_positions
+        lambda line: line.told(LENGTH) <= line.model.max_positions
         or line.switched(LONGER)
         or line.says(OVERRIDES),
         "--context-length {--context-length} is more than the model's {model.max_positions}",

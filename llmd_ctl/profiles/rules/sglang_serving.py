@@ -248,7 +248,7 @@ RULES: tuple[Rule, ...] = (
         lambda line: line.pipeline == 1, "stages turn --optimistic-prefill-attempts off",
         "Leave it out.", "arg_groups/serving_hook.py:505", severity="warning",
         when=lambda line: mode(line) == "prefill"
-        and number(line, "--optimistic-prefill-attempts", 0) > 0,
+        and line.told("--optimistic-prefill-attempts") > 0,
     ),
     rule(
         "S204", "Models of MindSpore run on Ascend", "--model-impl",

@@ -156,7 +156,7 @@ RULES = (
         "T18",
         "Cached states on TPUs are matched block by block",
         when=lambda line: _recurrent(line) and not line.draft and bool(line["--prefix-match-unit"]),
-        require=lambda line: line["--prefix-match-unit"] >= (line["--block-size"] or 1),
+        require=lambda line: line["--prefix-match-unit"] >= line.told("--block-size"),
         message="prefixes are matched by {--prefix-match-unit} tokens, fewer than a block has,"
         " and TPUs copy no part of a state",
         remedy="Leave --prefix-match-unit out.",
@@ -190,7 +190,6 @@ RULES = (
     Rule(
         "T21",
         "A variable of tpu-inference has a value that it reads",
-        when=lambda line: bool(line.env),
         require=lambda line: not _misread(line),
         message="tpu-inference stops at the value of such a variable",
         remedy="Write one of the values that it reads.",
@@ -213,7 +212,7 @@ RULES = (
     Rule(
         "T23",
         "Experts are not quantised while they are loaded on TPUs",
-        when=lambda line: line["--quantization"] == "fp8" and line.model.experts > 0,
+        when=lambda line: line["--quantization"] == "fp8" and bool(line.model.experts),
         require=lambda line: bool(line.model.traits.quantization),
         message="--quantization fp8 of plain weights stops at the first layer of experts on TPUs",
         remedy="Take a checkpoint that is in fp8 already.",

@@ -1,12 +1,18 @@
 """Every rule of pods and of objects beside each other: one edit of a clean manifest breaks it."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 import yaml
 
-from llmd_ctl.profiles.rules.pods import RULES
+from llmd_ctl.plan.manifests import judge
+from llmd_ctl.profiles.rules.pod import Amiss, Pod, PodRule
+from llmd_ctl.profiles.rules.pods import RULES, check_pod
 from tests.unit.plan.manifests.folders import CLEAN, judged, rules
+from tests.unit.profiles.rules.mutation import Case, said
 
 ARGS = "args: [--model=Qwen/Qwen3-32B, --tensor-parallel-size=2]"
 GPUS = "{limits: {nvidia.com/gpu: 2}}"
@@ -79,6 +85,9 @@ BASES = {
 }  # fmt: skip
 
 CASES: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / "cases.yaml").read_text())
+EDGES: dict[str, list[dict[str, Any]]] = yaml.safe_load(
+    (Path(__file__).parent / "edges.yaml").read_text("utf-8")
+)
 SECOND = {"Q07": OLD_CLAIM}
 
 
@@ -87,28 +96,95 @@ def test_a_clean_manifest_breaks_no_rule(base: str) -> None:
     assert judged(BASES[base]).problems == []
 
 
+def edited(case: dict[str, str]) -> str:
+    """The manifest of a case."""
+    base = BASES[case["of"]]
+    assert case["old"] in base, case
+    return base.replace(case["old"], case["new"]) + SECOND.get(case["rule"], "")
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["rule"])
 def test_an_edit_breaks_the_rule(case: dict[str, str]) -> None:
-    rule, base = case["rule"], BASES[case["of"]]
-    assert case["old"] in base
-    text = base.replace(case["old"], case["new"]) + SECOND.get(rule, "")
-    assert rule in rules(judged(text))
+    assert case["rule"] in rules(judged(edited(case)))
 
 
-def test_a_superchip_group_claims_its_domain_and_devices_are_not_had_twice() -> None:
+def _group() -> str:
+    """A LeaderWorkerSet of superchips."""
     group = GB200.replace("apps/v1", "leaderworkerset.x-k8s.io/v1").replace(
         "kind: Deployment", "kind: LeaderWorkerSet"
     )
-    group = group.replace("  selector: {matchLabels: {app: chat}}\n", "").replace(
+    return group.replace("  selector: {matchLabels: {app: chat}}\n", "").replace(
         "  template:\n", "  leaderWorkerTemplate:\n   size: 2\n   workerTemplate:\n"
     )
-    assert "Q29" in rules(judged(group))
+
+
+def _claimed_twice() -> str:
     both = (CLEAN + CLAIM).replace(GPUS, "{limits: {nvidia.com/gpu: 2}, claims: [{name: p}]}")
-    both = both.replace(
+    return both.replace(
         "      volumes:",
         "      resourceClaims: [{name: p, resourceClaimTemplateName: pair}]\n      volumes:",
     )
-    assert "Q10" in rules(judged(both))
+
+
+def test_a_superchip_group_claims_its_domain_and_devices_are_not_had_twice() -> None:
+    assert "Q29" in rules(judged(_group()))
+    assert "Q10" in rules(judged(_claimed_twice()))
+
+
+def pods_of(text: str) -> list[Pod]:
+    """The pods in a manifest, as rules are asked of them."""
+    found: list[Pod] = []
+
+    def kept(pod: Pod) -> Iterator[tuple[PodRule, Amiss]]:
+        found.append(pod)
+        return check_pod(pod)
+
+    with patch.object(judge, "check_pod", kept):
+        judged(text)
+    return found
+
+
+def cases_of_pods() -> Iterator[Case]:
+    """Each case as tests of the tests ask it; no rule speaks of a clean manifest."""
+    severity = {rule.id: rule.severity for rule in RULES}
+    clean = [pod for base in BASES.values() for pod in pods_of(base)]
+    for rule in severity:
+        yield from (Case(rule, pod, None) for pod in clean)
+    broken = [(case["rule"], edited(case)) for case in CASES if case["rule"] in severity]
+    for rule, text in (*broken, ("Q29", _group()), ("Q10", _claimed_twice())):
+        yield from (Case(rule, pod, severity[rule]) for pod in pods_of(text))
+    for rule, says, pod in edges():
+        yield Case(rule, pod, says)
+
+
+def edges() -> Iterator[tuple[str, str | None, Pod]]:
+    """What rules say of manifests close to where they begin and end."""
+    severity = {rule.id: rule.severity for rule in RULES}
+    for rule, listed in EDGES.items():
+        for edge in listed:
+            for pod in pods_of(changed(edge)):
+                yield rule, severity[rule] if edge.get("breaks") else None, pod
+
+
+def changed(edge: dict[str, Any]) -> str:
+    """The manifest of an edge: a clean one, with values set at paths, or taken away."""
+    documents = list(yaml.safe_load_all(BASES[edge["of"]]))
+    for path, value in edge.get("change", {}).items():
+        *way, last = (int(key) if key.isdecimal() else key for key in path.split("|"))
+        held: Any = documents
+        for key in way:
+            held = held[key]
+        if value is None:
+            del held[last]
+        else:
+            held[last] = value
+    return yaml.safe_dump_all(documents)
+
+
+def test_rules_begin_and_end_at_their_edges() -> None:
+    own = {rule.id: rule for rule in RULES}
+    for rule, says, pod in edges():
+        assert said(own[rule], pod) == says, (rule, pod.spec)
 
 
 PICKER = """---

@@ -55,8 +55,15 @@ class Judged:
         told = [found for found in self.findings if found.rule.severity == "warning"]
         return [*self.read, *(f"{found.rule.id}: {found.message}" for found in told)]
 
-    def broke(self, rule: str) -> bool:
-        return any(line.startswith(f"{rule}: ") for line in (*self.errors, *self.warnings))
+    def says(self, rule: str) -> str | None:
+        """What a rule says: error, warning, or nothing."""
+        told = {"error": self.errors, "warning": self.warnings}
+        found = (kind for kind, lines in told.items() for line in lines if _is_of(line, rule))
+        return next(found, None)
+
+
+def _is_of(line: str, rule: str) -> bool:
+    return line.startswith(f"{rule}: ")
 
 
 def judged(
@@ -87,8 +94,10 @@ def line_of(
     version: str | None = None,
     env: Mapping[str, str] | None = None,
     devices: int | None = None,
+    config: Mapping[str, Any] | None = None,
+    uri: str | None = None,
 ) -> tuple[Line, Heard]:
-    """Read the words of a command line."""
+    """Read the words of a command line. `config`: what a model has otherwise in its config.json."""
     profile = CATALOG.accelerator(accelerator)
     has_own = f"{engine}@{version}" in CATALOG.names("EngineProfile")
     known = _engine(engine, version if has_own else None)
@@ -101,8 +110,8 @@ def line_of(
         on=profile.spec.engines[engine],
         version=version or known.spec.version,
         accelerator=profile,
-        model_uri=f"hf://{model}",
-        model=_shape(model),
+        model_uri=uri or f"hf://{model}",
+        model=_shape(model) if not config else _shape_of(_merged(_config(model), config)),
         devices=devices,
         given=given_of(settings, known.json_flags),
         env=env or {},
@@ -123,7 +132,19 @@ def knows(model: str) -> bool:
 
 @cache
 def _shape(name: str) -> ModelShape:
-    return read_shape(_config(name), CATALOG.families)
+    return _shape_of(_config(name))
+
+
+def _merged(config: Mapping[str, Any], more: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = {
+        key: _merged(config.get(key, {}), value) if isinstance(value, Mapping) else value
+        for key, value in more.items()
+    }
+    return {**config, **inner}
+
+
+def _shape_of(config: Mapping[str, Any]) -> ModelShape:
+    return read_shape(config, CATALOG.families)
 
 
 def _config(name: str) -> Mapping[str, Any]:

@@ -1,47 +1,80 @@
 """Every rule of two sides: a pair that breaks it, one that does not, and where a fleet tells."""
 
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from llmd_ctl.errors import Problem
 from llmd_ctl.profiles.rules.pair import Pair, Side
 from llmd_ctl.profiles.rules.pairs import RULES, check_pair
 from tests.unit.plan.fleets import fleet_text, plan_text, problems_of
+from tests.unit.profiles.rules.asked import read, severity, words_of
 from tests.unit.profiles.rules.lines import line_of
+from tests.unit.profiles.rules.mutation import Case, said
 
-CASES: list[dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parent / "pairs.yaml").read_text("utf-8")
-)
+CASES: list[dict[str, Any]] = next(read("pairs.yaml"))
+EDGES: dict[str, list[dict[str, Any]]] = next(read("pairs_edges.yaml"))
 TRANSFER = '{{"kv_connector": "NixlConnector", "kv_role": "{role}"}}'
 KEPT = {"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "120"}
 
 
-def side(said: dict[str, Any], role: str) -> Side:
-    words = [*said.get("words", []), "--kv-transfer-config"]
+def side(own: dict[str, Any], role: str) -> Side:
+    words = [*own.get("words", []), "--kv-transfer-config"]
     line, unread = line_of(
-        said.get("accelerator", "nvidia-h100"),
-        said.get("model", "Qwen/Qwen3-8B"),
-        [*words, said.get("transfer", TRANSFER.format(role=role))],
-        version=said.get("version"),
-        env={**KEPT, **said.get("env", {})},
+        own.get("accelerator", "nvidia-h100"),
+        own.get("model", "Qwen/Qwen3-8B"),
+        [*words, own.get("transfer", TRANSFER.format(role=role))],
+        version=own.get("version"),
+        env={**KEPT, **own.get("env", {})},
     )
     assert unread.problems == []
-    return Side(line, said.get("image"))
+    return Side(line, own.get("image"))
 
 
-def broken(prefill: dict[str, Any], decode: dict[str, Any]) -> list[str]:
-    pair = Pair(side(prefill, "kv_producer"), side(decode, "kv_consumer"))
-    return [finding.rule.id for finding in check_pair(pair)]
+def pair_of(prefill: dict[str, Any], decode: dict[str, Any]) -> Pair:
+    return Pair(side(prefill, "kv_producer"), side(decode, "kv_consumer"))
+
+
+def cases_of_pairs() -> Iterator[Case]:
+    """Return each case as tests of the tests ask it."""
+    for case in CASES:
+        prefill = case.get("prefill", {})
+        yield Case(case["rule"], pair_of(prefill, case["decode"]), severity(case))
+        passing = pair_of(case.get("passesPrefill", prefill), case["passes"])
+        yield Case(case["rule"], passing, None)
+    for rule in EDGES:
+        yield from (Case(rule, pair, says) for says, pair in edges(rule))
+
+
+def edges(rule: str) -> Iterator[tuple[str | None, Pair]]:
+    """What a rule says of pairs near its edges; of those that pass, other rules may speak."""
+    first = next(case for case in CASES if case["rule"] == rule)
+    for edge in EDGES[rule]:
+        prefill = edge.get("prefill", first.get("prefill", {}))
+        if "breaks" in edge:
+            yield severity(first), pair_of(prefill, edge["breaks"])
+        if "passes" in edge:
+            yield None, pair_of(prefill, edge["passes"])
+
+
+def findings(prefill: dict[str, Any], decode: dict[str, Any]) -> dict[str, str]:
+    found = check_pair(pair_of(prefill, decode))
+    return {finding.rule.id: finding.rule.severity for finding in found}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["rule"])
 def test_a_rule_speaks_of_the_pair_that_breaks_it_and_of_no_other(case: dict[str, Any]) -> None:
     prefill = case.get("prefill", {})
-    assert case["rule"] in broken(prefill, case["decode"])
-    assert broken(case.get("passesPrefill", prefill), case["passes"]) == []
+    assert findings(prefill, case["decode"]).get(case["rule"]) == severity(case)
+    assert findings(case.get("passesPrefill", prefill), case["passes"]) == {}
+
+
+@pytest.mark.parametrize("rule", EDGES)
+def test_a_rule_begins_and_ends_at_its_edges(rule: str) -> None:
+    judged = next(each for each in RULES if each.id == rule)
+    for says, pair in edges(rule):
+        assert said(judged, pair) == says, (rule, *map(words_of, pair.lines))
 
 
 def test_each_rule_has_a_case_and_a_source() -> None:

@@ -1,30 +1,32 @@
-"""Every rule: a line that breaks it, and one that does not.
-
-The cases are `cases*.yaml`: those of `cases_ports.yaml` are of one vendor's port, and each says its
-engine where that is not vLLM.
-"""
+"""Every rule: a line that breaks it, one that does not, and lines near its edges (`asked`)."""
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from llmd_ctl.profiles.rules import RULES
+from tests.unit.profiles.rules.asked import (
+    CASES,
+    EDGES,
+    bent,
+    edges,
+    passing,
+    severity,
+    words_of,
+)
 from tests.unit.profiles.rules.lines import judged
+from tests.unit.profiles.rules.mutation import said
 
-CASES: list[dict[str, Any]] = [
-    case
-    for file in sorted(Path(__file__).parent.glob("cases*.yaml"))
-    for case in yaml.safe_load(file.read_text())
-]
+BY_ID = {rule.id: rule for rule in RULES}
 OF_THE_READER = {"V04"}  # it never reaches a line
 
 
-def engine(case: dict[str, Any]) -> dict[str, Any]:
-    return {"engine": case.get("engine", "vllm"), "version": case.get("version")}
+def judge(case: dict[str, Any], words: list[Any], **more: Any) -> Any:
+    own = {key: case.get(key) for key in ("version", "env", "devices")}
+    own["engine"] = case.get("engine") or "vllm"
+    return judged(case["accelerator"], case["model"], words, **{**own, **more})
 
 
 def named(case: dict[str, Any]) -> str:
@@ -33,24 +35,21 @@ def named(case: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_a_rule_speaks_of_the_line_that_breaks_it(case: dict[str, Any]) -> None:
-    env, devices = case.get("env"), case.get("devices")
-    found = judged(
-        case["accelerator"], case["model"], case["breaks"], env=env, devices=devices, **engine(case)
-    )
+    found = judge(case, case["breaks"])
     assert found.unread == []
-    assert found.broke(case["rule"]), (found.errors, found.warnings)
+    assert found.says(case["rule"]) == severity(case), (found.errors, found.warnings)
 
 
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_no_rule_speaks_of_the_line_beside_it(case: dict[str, Any]) -> None:
-    env = case.get("passesEnv", case.get("env"))
-    on, model = (
-        case.get("passesAccelerator", case["accelerator"]),
-        case.get("passesModel", case["model"]),
-    )
-    devices = case.get("passesDevices", case.get("devices"))
-    found = judged(on, model, case["passes"], env=env, devices=devices, **engine(case))
+    found = judge(passing(case), case["passes"])
     assert (found.errors, found.warnings) == ([], [])
+
+
+@pytest.mark.parametrize("rule", EDGES)
+def test_a_rule_begins_and_ends_at_its_edges(rule: str) -> None:
+    for says, line in edges(rule):
+        assert said(BY_ID[rule], line) == says, (rule, words_of(line))
 
 
 def test_each_rule_has_a_case() -> None:
@@ -67,17 +66,6 @@ def test_ids_are_unique_and_every_rule_cites_its_source() -> None:
         assert rule.remedy.endswith("."), rule.id
 
 
-ODD: tuple[Any, ...] = (None, True, 0, -1, 10**30, 0.5, "", "x", [], [[]], {}, {"x": {}})
-
-
-def bent(value: Any) -> Iterator[Any]:
-    """The same JSON, with each of its values replaced by what nobody expects there."""
-    yield from ODD
-    if isinstance(value, dict):
-        for key in value:
-            yield from ({**value, key: other} for other in bent(value[key]))
-
-
 def odd_lines(case: dict[str, Any]) -> Iterator[list[Any]]:
     words = case["breaks"]
     for at, word in enumerate(words):
@@ -91,9 +79,6 @@ def odd_lines(case: dict[str, Any]) -> Iterator[list[Any]]:
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_no_rule_falls_over_values_that_nobody_expects(case: dict[str, Any]) -> None:
     for words in odd_lines(case):
-        judged(
-            case["accelerator"], case["model"], words, devices=case.get("devices"), **engine(case)
-        )
+        judge(case, words)
     for odd in ("", "x", "-1", "9" * 5000):
-        env = dict.fromkeys(case.get("env", {}), odd)
-        judged(case["accelerator"], case["model"], case["breaks"], env=env, **engine(case))
+        judge(case, case["breaks"], env=dict.fromkeys(case.get("env", {}), odd))

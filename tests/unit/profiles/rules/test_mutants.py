@@ -17,6 +17,7 @@ from tests.unit.profiles.rules.mutation import Judge, Mutant
 from tests.unit.profiles.rules.sources import FOLDER, MACHINERY
 from tests.unit.profiles.rules.test_pairs import cases_of_pairs
 
+pytestmark = pytest.mark.slow
 MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in MACHINERY)
 UNNOTICED: dict[str, list[str]] = next(read("unnoticed.yaml")) or {}
 KNOWN = Counter(name for listed in UNNOTICED.values() for name in listed)

@@ -460,6 +460,7 @@ def test_a_context_beyond_the_models_is_planned_where_the_engine_is_told_to_take
 ) -> None:
     variant = f"name: v, accelerator: amd-mi300x, engine: {{name: {engine}}}, maxModelLen: 131072"
     (planned,) = plan_text(fleet_text(f"- {{{variant}, {lifted}}}", uri=QWEN)).models[0].variants
+    assert planned.facts is not None
     assert planned.facts["maxModelLen"] == 131072
     assert "context of 131,072 tokens, as asked for: the model's own is 40,960" in planned.reasons
     off = lifted.replace("'1'", "'0'")

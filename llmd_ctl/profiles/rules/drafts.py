@@ -98,7 +98,6 @@ RULES = (
     Rule(
         "V92",
         "The draft model's parallelism has its own name",
-        when=_says,
         require=lambda line: line.draft.get("tensor_parallel_size") is None,
         message="tensor_parallel_size is no key of --speculative-config",
         remedy="Write draft_tensor_parallel_size.",
@@ -108,7 +107,7 @@ RULES = (
     Rule(
         "V93",
         "The draft model runs on one device or on all",
-        when=lambda line: _says(line) and line.draft.get("draft_tensor_parallel_size") is not None,
+        when=lambda line: line.draft.get("draft_tensor_parallel_size") is not None,
         require=lambda line: line.draft["draft_tensor_parallel_size"] in (1, line.tensor),
         message="the draft model runs on 1 device, or on the {tensor} of the model",
         remedy="Set draft_tensor_parallel_size to one of them, or leave it out.",
@@ -129,7 +128,6 @@ RULES = (
     Rule(
         "V95",
         "Layers that draft have one name",
-        when=lambda line: _says(line),
         require=lambda line: _method(line) not in OLD_MTP,
         message="{method} is an old name of mtp, which is what the engine takes",
         remedy='Write "method": "mtp".',
@@ -141,7 +139,7 @@ RULES = (
     Rule(
         "V96",
         "A way of drafting that needs a model has one",
-        when=lambda line: _says(line) and _method(line) in WITH_MODEL,
+        when=lambda line: _method(line) in WITH_MODEL,
         require=lambda line: bool(line.draft.get("model")),
         message="{method} drafts by a model, and none is named",
         remedy='Add "model".',
@@ -152,7 +150,6 @@ RULES = (
     Rule(
         "V97",
         "Acceptance that is made up is said whole",
-        when=_says,
         require=_rates_fit,
         message="made-up acceptance is rejection_sample_method synthetic with either"
         " synthetic_acceptance_rates, one for each drafted token and none above the one before,"
@@ -177,7 +174,7 @@ RULES = (
     Rule(
         "V99",
         "Drafts that the next step cannot wait for are not prepared ahead",
-        when=lambda line: line.given.get("--async-scheduling") is True and _says(line),
+        when=lambda line: line.given.get("--async-scheduling") is True,
         require=lambda line: (
             _method(line) not in NOT_AHEAD
             and line.draft.get("disable_padded_drafter_batch") is not True
@@ -201,7 +198,7 @@ RULES = (
     Rule(
         "V101",
         "Layers that skip prompts do not draft",
-        when=lambda line: line.on_by("--kv-sharing-fast-prefill") and _says(line),
+        when=lambda line: line.on_by("--kv-sharing-fast-prefill"),
         require=lambda line: _method(line) not in ("eagle", "eagle3", "mtp", "dflash", *OLD_MTP),
         message="--kv-sharing-fast-prefill gives prompts logits that these drafts cannot use",
         remedy="Leave out one of the two.",
@@ -222,7 +219,6 @@ RULES = (
     Rule(
         "V103",
         "Keys of one way of drafting belong to it",
-        when=_says,
         require=lambda line: not _foreign(line),
         message="{names} is not for this way of drafting",
         remedy="Leave it out.",

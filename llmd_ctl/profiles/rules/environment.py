@@ -109,7 +109,6 @@ RULES = (
         at=("{name}",),
         severity="warning",
         source="vLLM 0.32.0 platforms/interface.py:1446: validate_environ; envs.py",
-        since="0.23.0",
         platforms=OWN,
     ),
     Rule(
@@ -136,7 +135,6 @@ RULES = (
         words=_told_strange,
         at=("{name}", STRICT),
         source="vLLM 0.32.0 platforms/interface.py:1446: validate_environ",
-        since="0.23.0",
     ),
     Rule(
         "V58",

@@ -24,13 +24,12 @@ def _batches(line: Line) -> int:
 
 
 def _legal_decode(line: Line) -> list[int]:
-    prefill = number(line, PREFILL, 1)
+    prefill = line.told(PREFILL)
     return sorted({1, prefill, line.tensor * prefill})
 
 
 def _queries_each(line: Line) -> int:
-    heads, keys = line.model.traits.queries, line.model.kv_heads
-    return heads[0] // keys[0] if heads and keys else 0
+    return line.model.traits.queries[0] // line.model.kv_heads[0]
 
 
 def _moonep_cannot(line: Line) -> list[str]:
@@ -73,10 +72,8 @@ RULES = (
     Rule(
         "V141",
         "Context parallelism divides the queries of a KV head",
-        when=lambda line: (
-            number(line, DECODE, 1) > 1 and line.model.traits.kind in ("dense", "sinks")
-        ),
-        require=lambda line: _queries_each(line) % number(line, DECODE, 1) == 0,
+        when=lambda line: line.model.traits.kind in ("dense", "sinks"),
+        require=lambda line: _queries_each(line) % max(1, line.told(DECODE)) == 0,
         message="the {queries} queries of each KV head cannot be split over"
         " {--decode-context-parallel-size}",
         remedy="Take a divisor.",
@@ -104,7 +101,7 @@ RULES = (
         "V143",
         "Experts that come have room",
         when=lambda line: line.on_by(ELASTIC) and line.says("--elastic-ep-max-dp-size"),
-        require=lambda line: number(line, "--elastic-ep-max-dp-size", 1) >= line.data,
+        require=lambda line: line.told("--elastic-ep-max-dp-size") >= line.data,
         message="--elastic-ep-max-dp-size {--elastic-ep-max-dp-size} is less than the {data} at"
         " first",
         remedy="Raise it to at least --data-parallel-size.",
@@ -114,7 +111,7 @@ RULES = (
     Rule(
         "V144",
         "Experts are moved beside computing by a communicator that can",
-        when=lambda line: line.says("--eplb-config") and _moves_beside(line),
+        when=lambda line: _moves_beside(line),
         require=lambda line: (
             line.inside("--eplb-config", "communicator") not in ("torch_nccl", "pynccl")
         ),
@@ -149,7 +146,6 @@ RULES = (
     Rule(
         "V147",
         "A batch that is cut holds a token for each part",
-        when=lambda line: _batches(line) > 1,
         require=lambda line: (
             min(
                 number(line, "--dbo-decode-token-threshold", 32),
@@ -196,7 +192,6 @@ RULES = (
     Rule(
         "V150",
         "Devices are named once, all by number or all by name",
-        when=lambda line: line.says("--device-ids"),
         require=lambda line: (
             len(set(_ids(line))) == len(_ids(line))
             and len({word.isdigit() for word in _ids(line)}) == 1
@@ -219,7 +214,6 @@ RULES = (
     Rule(
         "V152",
         "Cores are written as numactl reads them",
-        when=lambda line: line.says(CPUS),
         require=lambda line: all(
             CPUSET.fullmatch(word) and all(map(_ascending, word.split(","))) for word in _cpus(line)
         ),

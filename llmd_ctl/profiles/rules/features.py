@@ -60,7 +60,6 @@ RULES = (
     Rule(
         "V43",
         "The shortest match of prompt lookup is no longer than the longest",
-        when=lambda line: line.says(DRAFT),
         require=_ngram_in_order,
         message="prompt_lookup_min is more than prompt_lookup_max",
         remedy="Swap them.",

@@ -44,18 +44,13 @@ def _compiles(line: Line) -> bool:
     return inside or line.says("--cudagraph-capture-sizes", "--max-cudagraph-capture-size")
 
 
-def _tokens(line: Line) -> int:
-    value = line["--max-num-batched-tokens"]
-    return value if type(value) is int else CHUNK
-
-
 RULES = (
     Rule(
         "G01",
         "A block on Gaudi is a multiple of 128 tokens",
-        when=lambda line: line.block_size is not None and not _sets_block(line),
+        when=lambda line: not _sets_block(line),
         require=lambda line: (
-            (line.block_size or BLOCK) % BLOCK == 0 or (line.block_size or 1) % _least(line) != 0
+            line.told("--block-size") % BLOCK == 0 or line.told("--block-size") % _least(line) != 0
         ),
         message="blocks of {block_size} tokens are very slow on Gaudi",
         remedy="Take 128, or leave --block-size out.",
@@ -69,8 +64,8 @@ RULES = (
     Rule(
         "G09",
         "A block on Gaudi is cut into those of its kernels",
-        when=lambda line: line.block_size is not None and not _sets_block(line),
-        require=lambda line: (line.block_size or 1) % _least(line) == 0,
+        when=lambda line: not _sets_block(line),
+        require=lambda line: line.told("--block-size") % _least(line) == 0,
         message="no kernel of Gaudi takes blocks of {block_size} tokens of this model",
         remedy="Take 128, or leave --block-size out.",
         allowed=lambda _line: (BLOCK,),
@@ -139,7 +134,6 @@ RULES = (
     Rule(
         "G13",
         "Gaudi has no floats of four bits with scales of blocks",
-        when=lambda line: line.model.traits.quantization in {"compressed-tensors", "modelopt"},
         require=lambda line: line.model.weight_dtype != "nvfp4",
         message="Gaudi does not serve weights in {model.weight_dtype}",
         remedy="Take a checkpoint in fp8 or int4.",
@@ -150,7 +144,6 @@ RULES = (
     Rule(
         "G14",
         "A way of drafting is one that Gaudi has",
-        when=lambda line: line.draft_method is not None,
         require=lambda line: line.draft_method not in UNDRAFTED,
         message="tokens are not drafted by {draft_method} on Gaudi",
         remedy="Take another method, or leave drafting out.",
@@ -186,10 +179,8 @@ RULES = (
     Rule(
         "G17",
         "A step of a recurrent model on Gaudi holds whole chunks",
-        when=lambda line: (
-            line.model.traits.kind == "hybrid" and line.says("--max-num-batched-tokens")
-        ),
-        require=lambda line: _tokens(line) % CHUNK == 0,
+        when=lambda line: line.model.traits.kind == "hybrid",
+        require=lambda line: line.told("--max-num-batched-tokens") % CHUNK == 0,
         message="steps of {--max-num-batched-tokens} tokens are no multiple of the model's chunks",
         remedy="Take a multiple of 128, or of 256 for Granite 4.",
         allowed=lambda _line: (2048, 4096, 8192),

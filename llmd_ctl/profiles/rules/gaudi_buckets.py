@@ -92,7 +92,6 @@ RULES = (
     Rule(
         "G21",
         "Buckets on Gaudi are whole numbers",
-        when=lambda line: bool(_said(line)),
         require=lambda line: all(_number(line, name) is not None for name in _said(line)),
         message="a bucket on Gaudi is a whole number, and such a variable is none",
         remedy="Write digits alone.",
@@ -103,7 +102,7 @@ RULES = (
     Rule(
         "G22",
         "Buckets on Gaudi are set where they are read",
-        when=lambda line: bool(_said(line)) and strategy(line) in STRATEGIES,
+        when=lambda line: strategy(line) in STRATEGIES,
         require=lambda line: not _unread(line),
         message="sizes of buckets are passed over here: exponential ones, or a file's, take none"
         " of them, and linear ones no padding",

@@ -50,7 +50,7 @@ def _apart(line: Line) -> str:
 
 def _draft(line: Line) -> tuple[object, ...] | None:
     """What of drafting changes the KV: eagle and its like, with the model and their number."""
-    method = str(line.draft_method or "")
+    method = str(line.draft_method)
     if not any(name in method for name in ("eagle", "mtp", "dflash")):
         return None
     return method, line.draft.get("model")

@@ -103,7 +103,6 @@ RULES = (
     Rule(
         "V71",
         "What computes states is known",
-        when=lambda line: line.says(BACKEND),
         require=lambda line: backend(line) in BACKENDS,
         message="no states are computed by --mamba-backend {--mamba-backend}",
         remedy="Leave it out, or name one that the engine has.",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from llmd_ctl.profiles.rules.amd import COMPILE, PREFILL, fused
 from llmd_ctl.profiles.rules.line import Line, Platform
 from llmd_ctl.profiles.rules.quantization import method
 from llmd_ctl.profiles.rules.rule import Rule
+from llmd_ctl.profiles.rules.scheduling import number
 
 XPU: tuple[Platform, ...] = ("xpu",)
 INVARIANT, SPAWN = "VLLM_BATCH_INVARIANT", "VLLM_WORKER_MULTIPROC_METHOD"
@@ -16,13 +19,12 @@ PARALLEL = ("--tensor-parallel-size", "--pipeline-parallel-size", PREFILL)
 
 
 def _split(line: Line) -> int:
-    prefill = line[PREFILL]
-    return line.tensor * line.pipeline * (prefill if type(prefill) is int else 1)
+    return line.tensor * line.pipeline * number(line, PREFILL, 1)
 
 
 def _captures(line: Line) -> bool:
     mode = line.inside(COMPILE, "cudagraph_mode")
-    return mode is not None and str(mode).upper() != "NONE"
+    return str(mode).upper() != "NONE"
 
 
 RULES = (
@@ -78,7 +80,7 @@ RULES = (
     Rule(
         "X08",
         "Answers that no batch changes come of an attention that was tried for it",
-        when=lambda line: line.switched(INVARIANT) and line.backend is not None,
+        when=lambda line: line.switched(INVARIANT),
         require=lambda line: line.backend != "FLASH_ATTN",
         message="FLASH_ATTN is taken, and may answer otherwise in another batch",
         remedy="Leave it out: the engine takes TRITON_ATTN with VLLM_BATCH_INVARIANT.",
@@ -103,7 +105,6 @@ RULES = (
     Rule(
         "X10",
         "A server on Intel GPUs takes time to end",
-        when=lambda line: line.says("--shutdown-timeout"),
         require=lambda line: line["--shutdown-timeout"] != 0,
         message="a server ends after 5 s at the soonest: 0 is raised",
         remedy="Say 1 or more, or leave --shutdown-timeout out.",
@@ -116,8 +117,8 @@ RULES = (
     Rule(
         "X11",
         "A copy on Intel GPUs takes no more than its machine shows",
-        when=lambda line: line.devices is not None and (line["--nnodes"] or 1) == 1,
-        require=lambda line: _split(line) <= (line.devices or 1),
+        when=lambda line: line.devices is not None and number(line, "--nnodes", 1) == 1,
+        require=lambda line: _split(line) <= cast(int, line.devices),
         message="one copy is split over more Intel GPUs than the {devices} that are there",
         remedy="Lower --tensor-parallel-size, or set --nnodes where there are several machines.",
         allowed=lambda line: (line.devices,),

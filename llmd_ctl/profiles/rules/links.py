@@ -35,7 +35,7 @@ RULES = (
     Rule(
         "K11",
         "Variables for EFA are set all together",
-        when=lambda line: bool(_bundle(line)) and line.env.get(PROVIDER) == EFA,
+        when=lambda line: line.env.get(PROVIDER) == EFA,
         require=lambda line: not _missing(line),
         message="of the variables that EFA needs, some are not set: {names}",
         remedy="Set all of them: half of the bundle falls back to TCP, or garbles KV.",
@@ -60,7 +60,7 @@ RULES = (
     Rule(
         "V15",
         "Hashes of prefixes that are published mean the same in every replica",
-        when=lambda line: _publishes(line) and str(line[HASH] or "").startswith("xxhash"),
+        when=lambda line: _publishes(line) and str(line[HASH]).startswith("xxhash"),
         require=lambda line: bool(line.env.get(SEED)),
         message="{--prefix-caching-hash-algo} starts from a random seed in each replica, so a"
         " router finds no prefix twice",

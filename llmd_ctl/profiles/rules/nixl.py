@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.rule import Rule
 from llmd_ctl.profiles.rules.scheduling import number
 from llmd_ctl.profiles.rules.transfer import FLAG, HYBRID, NIXL, OWN, uses
 
-BUFFERS = {
+BUFFERS: Mapping[str | None, tuple[str, ...]] = {
     "cuda": ("cuda", "cpu"), "rocm": ("cuda", "cpu"), "xpu": ("cpu", "xpu"), "cpu": ("cpu",),
     "tpu": ("cpu",), "hpu": ("cpu", "hpu"), "rbln": ("rbln", "cpu"),
 }  # fmt: skip
@@ -29,11 +31,11 @@ RULES = (
         when=lambda line: uses(line, *NIXL) and line.transfer.get("kv_buffer_device") is not None,
         require=lambda line: (
             line.transfer["kv_buffer_device"]
-            in BUFFERS.get(line.platform or "", (line.transfer["kv_buffer_device"],))
+            in BUFFERS.get(line.platform, (line.transfer["kv_buffer_device"],))
         ),
         message="NIXL cannot hand KV over in memory of {device} on {accelerator.name}",
         remedy="Set kv_buffer_device to one that it can, or leave it out.",
-        allowed=lambda line: BUFFERS.get(line.platform or "", ()),
+        allowed=lambda line: BUFFERS.get(line.platform, ()),
         words=lambda line: {"device": line.transfer["kv_buffer_device"]},
         at=(FLAG,),
         source="vLLM 0.32.0 kv_connector/v1/nixl/utils.py:18, base_worker.py:684",

@@ -14,6 +14,7 @@ from llmd_ctl.profiles.rules.handshake import by_nixl
 from llmd_ctl.profiles.rules.line import Line
 from llmd_ctl.profiles.rules.nixl import BUFFERS
 from llmd_ctl.profiles.rules.pair import Pair, PairFinding, PairRule
+from llmd_ctl.profiles.rules.scheduling import number
 from llmd_ctl.profiles.rules.transfer import FLAG, NIXL
 
 NIXL_SOURCE = "vLLM 0.32.0 kv_connector/v1/nixl"
@@ -52,19 +53,19 @@ def _tensors(pair: Pair) -> tuple[int, int]:
     return prefill.tensor, decode.tensor
 
 
-def _blocks(pair: Pair) -> tuple[int, int] | None:
+def _blocks(pair: Pair) -> list[int]:
     """The block sizes, where both sides say theirs."""
-    prefill, decode = (line.block_size for line in pair.lines)
-    return None if not prefill or not decode else (prefill, decode)
+    sizes = [line.block_size or 0 for line in pair.lines]
+    return sizes if all(sizes) else []
 
 
 def _divide(first: int, second: int) -> bool:
-    return first > 0 and second > 0 and (first % second == 0 or second % first == 0)
+    least, most = sorted((first, second))
+    return least > 0 and most % least == 0
 
 
 def _dcp(line: Line) -> int:
-    value = line[DCP]
-    return value if type(value) is int else 1
+    return number(line, DCP, 1)
 
 
 def _kv_heads(line: Line) -> int:
@@ -80,12 +81,12 @@ def _splits(pair: Pair) -> bool:
 def _through_memory(line: Line) -> bool:
     """Whether KV goes by main memory: as said, or because nothing else is possible there."""
     said = line.transfer.get("kv_buffer_device")
-    return said == "cpu" or (said is None and BUFFERS.get(line.platform or "") == ("cpu",))
+    return said == "cpu" or (said is None and BUFFERS.get(line.platform) == ("cpu",))
 
 
 def _seconds(line: Line) -> int:
     text = line.env.get(KEEP_ALIVE, "5").strip()
-    return int(text) if text.isdecimal() and len(text) < 10 else 0
+    return int(text[:9]) if text.isdecimal() else 0
 
 
 OWN = (
@@ -138,8 +139,7 @@ OWN = (
         "More devices read prompts than write answers only while each holds KV heads of its own",
         when=lambda pair: _splits(pair) and _tensors(pair)[0] > _tensors(pair)[1],
         require=lambda pair: (
-            _tensors(pair)[0] <= _kv_heads(pair.prefill.line)
-            and (_blocks(pair) is None or len(set(_blocks(pair) or ())) == 1)
+            _tensors(pair)[0] <= _kv_heads(pair.prefill.line) and len(set(_blocks(pair))) < 2
         ),
         message="prefill on {prefill} devices and decode on {decode}: {heads} KV heads are copied,"
         " or blocks differ, and decode cannot put them together",
@@ -181,13 +181,10 @@ OWN = (
     PairRule(
         "K42",
         "A block of decode is made of whole blocks of prefill",
-        when=lambda pair: by_nixl(pair) and _blocks(pair) is not None,
+        when=lambda pair: by_nixl(pair) and bool(_blocks(pair)),
         require=lambda pair: (
             not pair.differ(lambda line: line.block_size)
-            or (
-                (pair.decode.line.block_size or 1) % (pair.prefill.line.block_size or 1) == 0
-                and not _through_memory(pair.decode.line)
-            )
+            or (_blocks(pair)[1] % _blocks(pair)[0] == 0 and not _through_memory(pair.decode.line))
         ),
         message="blocks of {prefill} tokens do not go over into blocks of {decode}",
         remedy="Set --block-size alike on both sides.",

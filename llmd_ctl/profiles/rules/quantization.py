@@ -21,13 +21,11 @@ WHILE_LOADING = frozenset(
 )
 # Other names under which a checkpoint of a method is served.
 SERVED_AS = {
-    "awq": frozenset({"awq", "auto_awq", "awq_marlin", "moe_wna16", "humming"}),
-    "gptq": frozenset({"gptq", "auto_gptq", "gptq_marlin", "moe_wna16", "humming"}),
-    "modelopt": frozenset(
-        {"modelopt", "modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed", "humming"}
-    ),
-    "mxfp4": frozenset({"mxfp4", "gpt_oss_mxfp4", "humming"}),
-    "fp8": frozenset({"fp8", "deepseek_v4_fp8", "humming"}),
+    "awq": frozenset({"auto_awq", "awq_marlin", "moe_wna16", "humming"}),
+    "gptq": frozenset({"auto_gptq", "gptq_marlin", "moe_wna16", "humming"}),
+    "modelopt": frozenset({"modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed", "humming"}),
+    "mxfp4": frozenset({"gpt_oss_mxfp4", "humming"}),
+    "fp8": frozenset({"deepseek_v4_fp8", "humming"}),
 }
 ROCM = frozenset(
     "awq auto_awq awq_marlin gptq auto_gptq gptq_marlin fp8 deepseek_v4_fp8 compressed-tensors"

@@ -6,6 +6,8 @@ somebody else wrote.
 
 from __future__ import annotations
 
+from typing import cast
+
 from llmd_ctl.profiles.rules.line import Line, Platform
 from llmd_ctl.profiles.rules.rule import Rule
 from llmd_ctl.profiles.rules.scheduling import length
@@ -18,7 +20,7 @@ OVERRIDES = ("--additional-config", "optimum_overrides")
 OVERRIDES_FLAG, BLOCK_KEY = ("--rbln-optimum-overrides",), "kvcache_block_size"
 CACHED = "--enable-prefix-caching"
 IMPLEMENTATIONS = ("auto", "transformers", "optimum")
-CHUNK = 64
+STEP, CHUNK = "--max-num-batched-tokens", 64
 VLLM_SHARE = 0.92  # of memory, where nothing is said
 WHOLE, LEAST_PART, MOST_PART = 32768, 1024, 32768  # tokens, on ATOM
 
@@ -31,15 +33,10 @@ def _block(line: Line) -> int | None:
 
 def _fits(line: Line) -> bool:
     """As a whole, or in parts that divide it."""
-    block, whole = _block(line) or 1, length(line)
+    block, whole = cast(int, _block(line)), length(line)
     if block == whole:
         return whole <= WHOLE
-    return whole % block == 0 and LEAST_PART <= block <= MOST_PART
-
-
-def _chunk(line: Line) -> int:
-    value = line.given.get("--max-num-batched-tokens")
-    return value if type(value) is int else CHUNK
+    return LEAST_PART <= block <= MOST_PART and whole % block == 0
 
 
 def _uncached(line: Line) -> bool:
@@ -74,7 +71,6 @@ RULES = (
     Rule(
         "R07",
         "A model on ATOM is optimum-rbln's, whatever a variable says",
-        when=lambda line: OLD_IMPL in line.env,
         require=lambda line: not line.switched(OLD_IMPL),
         message="VLLM_RBLN_USE_VLLM_MODEL is refused on ATOM",
         remedy="Unset the variable: --model-impl says it now.",
@@ -108,8 +104,7 @@ RULES = (
     Rule(
         "R04",
         "A chunk of a prompt on Rebellions is a multiple of 64 tokens",
-        when=lambda line: line.says("--max-num-batched-tokens"),
-        require=lambda line: _chunk(line) > 0 and _chunk(line) % CHUNK == 0,
+        require=lambda line: line.told(STEP) % CHUNK == 0,
         message="chunks of {--max-num-batched-tokens} tokens are not compiled:"
         " --max-num-batched-tokens is the chunk here",
         remedy="Take a multiple of 64, or leave it out for ATOM's 128.",

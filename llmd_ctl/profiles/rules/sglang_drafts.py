@@ -158,7 +158,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S122", "A window of drafts is a window", WINDOW,
-        lambda line: number(line, WINDOW, 1) > 0,
+        lambda line: line.told(WINDOW) > 0,
         "--speculative-draft-window-size {--speculative-draft-window-size} is none",
         "Write 1 or more.", "arg_groups/speculative_hook.py:204", when=said(WINDOW),
     ),

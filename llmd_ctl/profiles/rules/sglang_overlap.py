@@ -35,7 +35,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S77", "A graph of prefill holds some context", CONTEXT,
-        lambda line: 0 < number(line, CONTEXT, 1) <= (
+        lambda line: 0 < line.told(CONTEXT) <= (
             line.told("--context-length") or line.model.max_positions
         ),
         "--cuda-graph-prefill-max-context {--cuda-graph-prefill-max-context} is none, or more"

@@ -81,12 +81,12 @@ RULES: tuple[Rule, ...] = (
         lambda line: _divides(line.tensor, attention_copies(line)),
         "{tensor} devices are not shared evenly by {copies} groups of attention",
         "Take a number of groups that divides --tp-size.", "arg_groups/parallel_hook.py:326",
-        when=lambda line: attention_copies(line) != 1, at=(ATTENTION, DP, "--tp-size"),
+        at=(ATTENTION, DP, "--tp-size"),
         words=lambda line: {"copies": attention_copies(line)},
     ),
     rule(
         "S50", "There is one group of attention at least", ATTENTION,
-        lambda line: number(line, ATTENTION, 1) >= 1, "--attn-dp-size {--attn-dp-size} is none",
+        lambda line: line.told(ATTENTION) >= 1, "--attn-dp-size {--attn-dp-size} is none",
         "Write 1 or more.", "arg_groups/parallel_hook.py:286", when=said(ATTENTION),
     ),
     clash(
@@ -108,7 +108,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S54", "Dense layers are shared by all or by none", DENSE,
-        lambda line: number(line, DENSE, 1) in (1, line.tensor),
+        lambda line: line.told(DENSE) in (1, line.tensor),
         "--moe-dense-tp-size {--moe-dense-tp-size} is neither 1 nor {tensor}",
         "Write 1, or leave it out.", "arg_groups/validation_hook.py:206", when=said(DENSE),
     ),
@@ -168,7 +168,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S63", "A context is decoded by one device at least", DCP,
-        lambda line: number(line, DCP, 1) >= 1, "--dcp-size {--dcp-size} is none",
+        lambda line: line.told(DCP) >= 1, "--dcp-size {--dcp-size} is none",
         "Write 1 or more.", "arg_groups/parallel_hook.py:244", when=said(DCP),
     ),
     clash(
@@ -191,7 +191,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S68", "Parts of a batch in stages are not empty", "--pp-max-micro-batch-size",
-        lambda line: number(line, "--pp-max-micro-batch-size", 1) >= 1,
+        lambda line: line.told("--pp-max-micro-batch-size") >= 1,
         "--pp-max-micro-batch-size {--pp-max-micro-batch-size} is none", "Write 1 or more.",
         "arg_groups/validation_hook.py:182", when=said("--pp-max-micro-batch-size"),
     ),

@@ -116,7 +116,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S155", "A port is a port", GRPC,
-        lambda line: 1 <= number(line, GRPC, 1) <= 65535
+        lambda line: 1 <= line.told(GRPC) <= 65535
         and line[GRPC] != number(line, "--port", 30000),
         "--grpc-port {--grpc-port} is no port, or that of --port", "Take another one.",
         "arg_groups/serving_hook.py:382, validation_hook.py:359", when=said(GRPC),

@@ -7,7 +7,7 @@ what JAX calls one: a chip, or each of two TensorCores.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 from llmd_ctl.profiles.rules.line import Line, Platform
 from llmd_ctl.profiles.rules.rule import Rule
@@ -96,16 +96,12 @@ def _copies(line: Line) -> int:
     return attention_copies(line) * (line.data if _one_process(line) else 1)
 
 
-def _fills(line: Line) -> bool:
-    return line.devices is None or needed(line) == line.devices
-
-
 RULES = (
     Rule(
         "T02",
         "A line on TPUs takes the devices that it has",
         when=lambda line: line.devices is not None,
-        require=lambda line: needed(line) <= (line.devices or 1),
+        require=lambda line: needed(line) <= cast(int, line.devices),
         message="the line takes more devices than the {devices} that it has",
         remedy="Lower --tensor-parallel-size: one for each chip of v5e, v5p and v6e, two of v7x.",
         allowed=lambda line: (line.devices,),
@@ -117,7 +113,7 @@ RULES = (
         "T24",
         "A line on TPUs leaves no device idle",
         when=lambda line: line.devices is not None and needed(line) < line.devices,
-        require=_fills,
+        require=lambda _line: False,
         message="the line takes fewer devices than the {devices} that it has: the others idle",
         remedy="Raise --tensor-parallel-size: one for each chip of v5e, v5p and v6e, two of v7x.",
         allowed=lambda line: (line.devices,),
@@ -153,7 +149,6 @@ RULES = (
     Rule(
         "T27",
         "Copies of attention divide tensor parallelism",
-        when=lambda line: strategy(line, "attn_dp_size") is not None,
         require=lambda line: _tensor(line) % _count(strategy(line, "attn_dp_size")) == 0,
         message="attn_dp_size does not divide the tensor parallelism of the line",
         remedy="Take a divisor of it, or leave attn_dp_size out.",

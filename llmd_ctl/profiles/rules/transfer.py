@@ -69,9 +69,7 @@ RULES = (
     Rule(
         "K19",
         "The KV connector is one that the engine has",
-        when=lambda line: (
-            bool(line.connectors) and not line.transfer.get("kv_connector_module_path")
-        ),
+        when=lambda line: not line.transfer.get("kv_connector_module_path"),
         require=lambda line: all(name in CONNECTORS for name in line.connectors),
         message="{engine.name} {version} has no KV connector {names}",
         remedy="Name one of its own, or say where it is found in kv_connector_module_path.",
@@ -96,7 +94,7 @@ RULES = (
     Rule(
         "K06",
         "The attention backend leaves its KV where connectors find it",
-        when=lambda line: bool(line.connectors) and line.backend is not None,
+        when=lambda line: bool(line.connectors),
         require=lambda line: line.backend not in NOT_BESIDE,
         message="{backend} lays its KV out in a way that no connector reads",
         remedy="Name another backend, or leave it to the engine.",
@@ -155,9 +153,7 @@ RULES = (
     Rule(
         "K26",
         "Main memory for KV comes without another connector",
-        when=lambda line: (
-            line.given.get(OFFLOAD) is not None and line.inside(FLAG, "kv_connector") is not None
-        ),
+        when=lambda line: line.inside(FLAG, "kv_connector") is not None,
         require=lambda line: line.inside(FLAG, "kv_connector") == line.transfer["kv_connector"],
         message="--kv-offloading-size puts {connector} in the place of {said}, whose KV goes"
         " nowhere",

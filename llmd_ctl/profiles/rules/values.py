@@ -97,7 +97,6 @@ RULES = (
         words=_unknown,
         at=("{flag}",),
         source="vLLM 0.32.0 config/utils.py:71: extra fields are forbidden",
-        since="0.23.0",
     ),
     Rule(
         "V56",
@@ -110,7 +109,6 @@ RULES = (
         words=_wrong,
         at=("{flag}",),
         source="vLLM 0.32.0 config/*.py: types and limits of fields",
-        since="0.23.0",
     ),
     Rule(
         "R15",

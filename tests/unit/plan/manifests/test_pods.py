@@ -177,12 +177,23 @@ def edges() -> Iterator[tuple[str, str | None, Pod]]:
     severity = {rule.id: rule.severity for rule in RULES}
     for rule, listed in EDGES.items():
         for edge in listed:
-            text = BASES[edge["of"]]
-            for old, new in edge.get("edits", {}).items():
-                assert old in text, (rule, old)
-                text = text.replace(old, new)
-            for pod in pods_of(text):
+            for pod in pods_of(changed(edge)):
                 yield rule, severity[rule] if edge.get("breaks") else None, pod
+
+
+def changed(edge: dict[str, Any]) -> str:
+    """The manifest of an edge: a clean one, with values set at paths, or taken away."""
+    documents = list(yaml.safe_load_all(BASES[edge["of"]]))
+    for path, value in edge.get("change", {}).items():
+        *way, last = (int(key) if key.isdecimal() else key for key in path.split("|"))
+        held: Any = documents
+        for key in way:
+            held = held[key]
+        if value is None:
+            del held[last]
+        else:
+            held[last] = value
+    return yaml.safe_dump_all(documents)
 
 
 def test_rules_begin_and_end_at_their_edges() -> None:

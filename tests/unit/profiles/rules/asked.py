@@ -22,7 +22,7 @@ from tests.unit.profiles.rules.mutation import ANYTHING, Case
 
 HERE = Path(__file__).parent
 ODD: tuple[Any, ...] = (None, True, 0, -1, 10**30, 0.5, "", "x", [], [[]], {}, {"x": {}})
-OF_LINES = ("accelerator", "model", "engine", "version", "env", "devices", "config")
+OF_LINES = ("accelerator", "model", "engine", "version", "env", "devices", "config", "uri")
 Said = dict[str, Any]
 
 

@@ -95,6 +95,7 @@ def line_of(
     env: Mapping[str, str] | None = None,
     devices: int | None = None,
     config: Mapping[str, Any] | None = None,
+    uri: str | None = None,
 ) -> tuple[Line, Heard]:
     """Read the words of a command line. `config`: what a model has otherwise in its config.json."""
     profile = CATALOG.accelerator(accelerator)
@@ -110,7 +111,7 @@ def line_of(
         on=profile.spec.engines[engine],
         version=version or known.spec.version,
         accelerator=profile,
-        model_uri=f"hf://{model}",
+        model_uri=uri or f"hf://{model}",
         model=_shape(model) if not config else _shape_of(_merged(_config(model), config)),
         devices=devices,
         given=given_of(settings, known.json_flags),

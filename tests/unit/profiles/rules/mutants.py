@@ -86,6 +86,10 @@ def _of_node(node: ast.AST) -> Iterator[Edit]:
                 yield _set(node, "value", value - 1, f"{value} is {value - 1}")
         case ast.Constant(value=bool(value)):
             yield _set(node, "value", not value, f"{value} is {not value}")
+        case ast.Tuple(elts=parts) if all(isinstance(part, ast.Name) for part in parts):
+            if all(part.id.isupper() for part in parts if isinstance(part, ast.Name)):
+                for part in list(parts):  # constants; values of a moment are no set of names
+                    yield _without(node, parts, part, "without")
         case ast.Tuple(elts=parts, ctx=ast.Load()) | ast.List(elts=parts) | ast.Set(elts=parts):
             for part in list(parts):
                 yield _without(node, parts, part, "without")

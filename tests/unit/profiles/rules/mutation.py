@@ -99,7 +99,7 @@ class Judge:
     def wrong(self) -> list[str]:
         """Cases of which the rules as they are say something else."""
         return [
-            f"{rule.id} says {said(rule, case.of)} of {case}"
+            f"{rule.id} must say {case.says} of {case}"
             for rule in self._rules.values()
             for case in self._cases[rule.id]
             if case.notices(rule)

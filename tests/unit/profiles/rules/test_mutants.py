@@ -17,6 +17,7 @@ from tests.unit.profiles.rules.mutation import Judge, Mutant
 from tests.unit.profiles.rules.sources import FOLDER, MACHINERY
 from tests.unit.profiles.rules.test_pairs import cases_of_pairs
 
+pytestmark = pytest.mark.slow
 MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in MACHINERY)
 UNNOTICED: dict[str, list[str]] = next(read("unnoticed.yaml")) or {}
 KNOWN = Counter(name for listed in UNNOTICED.values() for name in listed)
@@ -46,7 +47,8 @@ def excess(alive: list[Mutant], known: Counter[str]) -> list[str]:
 def test_each_change_of_a_rule_is_noticed(module: str) -> None:
     made, alive = judge().survivors(module)
     missing = excess(alive, KNOWN)
-    assert missing == [], f"{len(missing)} of {made} changes of {module}.py: a case is missing"
+    told = f"{len(missing)} of {made} changes of {module}.py: a case is missing\n"
+    assert missing == [], told + "\n".join(missing)
     of_module = {name: count for name, count in KNOWN.items() if name.startswith(f"{module} ")}
     stale = Counter(of_module) - Counter(mutant.name for mutant in alive)
     assert stale == {}, "these are noticed now: take them out of unnoticed.yaml"

@@ -21,7 +21,7 @@ from tests.unit.profiles.rules.mutants import WORDS, Edit, edits
 
 FOLDER = Path(rules.__file__).parent
 PACKAGE = rules.__name__
-MACHINERY = {"__init__", "line", "rule", "pair", "pod", "sglang"}  # they hold no rule
+MACHINERY = {"__init__", "edges", "line", "rule", "pair", "pod", "sglang"}  # they hold no rule
 SAID_IN_ALL = {"RULES", "OWN"}
 
 

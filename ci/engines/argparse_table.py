@@ -49,6 +49,11 @@ def describe(action: argparse.Action, objects: Iterable[str]) -> dict[str, Any]:
     if action.choices:
         texts = {str(choice) for choice in action.choices}
         entry["choices"] = sorted(map(int, texts)) if entry["type"] == "int" else sorted(texts)
+    if entry["type"] == "int" and callable(action.type):
+        if accepts(action.type, "1k") == 1000:
+            entry["suffixes"] = True
+        if accepts(action.type, "auto") == -1:
+            entry["auto"] = True
     if action.nargs not in {None, 0}:
         entry["nargs"] = action.nargs
     if names:

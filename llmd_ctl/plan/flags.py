@@ -25,12 +25,12 @@ from llmd_ctl.profiles.flag_value import (
     unfit,
     unfit_text,
     unusable,
+    whole_of,
     wrong_kind,
 )
 
 NEAR = 5
 SHORT = 2  # characters of a flag of one letter, such as -O
-WHOLE = re.compile(r"[-+]?[0-9]{1,400}")  # longer ones Python refuses to convert
 DECIMAL = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
@@ -195,17 +195,20 @@ class FlagReader:
     def _value(self, known: Flag, values: Sequence[str], *, dotted: bool) -> Scalar:
         if len(values) != 1 or dotted:
             return " ".join(values)
-        if known.type == "int":
-            return int(values[0])
+        if known.type == "int" and (number := whole_of(known, values[0])) is not None:
+            return number
         return float(values[0]) if known.type == "float" else values[0]
 
     # --- what is allowed ---
 
     def _parses(self, flag: str, known: Flag, text: str, path: Path) -> bool:
-        number = {"int": WHOLE, "float": DECIMAL}.get(known.type)
-        if number is not None and not number.fullmatch(text):
+        number = whole_of(known, text) if known.type == "int" else None
+        if (known.type == "int" and number is None) or (
+            known.type == "float" and not DECIMAL.fullmatch(text)
+        ):
             return not self._faulty(wrong_kind(self.engine, flag), text, path, flag)
-        return not self._faulty(unfit_text(self.engine, flag, text), text, path, flag)
+        read = text if number is None else str(number)
+        return not self._faulty(unfit_text(self.engine, flag, read), text, path, flag)
 
     def _refused(self, flag: str, path: Path) -> bool:
         return self._faulty(unusable(self.engine, flag), flag, path)

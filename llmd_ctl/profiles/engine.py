@@ -37,6 +37,8 @@ class Flag:
     aliases: tuple[str, ...] = ()
     negatable: bool = False  # whether --no-… exists
     opposites: tuple[str, ...] = ()  # other names that turn it off
+    suffixes: bool = False  # whether 16k is 16,000 and 16K 16,384
+    auto: bool = False  # whether `auto` is -1
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ The engine's table knows every flag; nothing here knows one by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -24,6 +25,10 @@ KINDS: dict[FlagType, tuple[type, ...]] = {
 }  # fmt: skip
 CHOOSE = -1  # as a length: the engine takes the longest that fits, and a plan has to say one
 NUMBERS: Mapping[FlagType, Callable[[str], int | float]] = {"int": int, "float": float}
+WHOLE = re.compile(r"[-+]?[0-9]{1,400}")  # longer ones Python refuses to convert
+# Sizes as vLLM reads them (utils/argparse_utils.py: human_readable_int).
+SIZED = re.compile(r"([0-9]{1,300}(?:\.[0-9]{1,300})?)([kKmMgGtT])")
+DECIMAL_SUFFIXES, BINARY_SUFFIXES = "kmgt", "KMGT"
 # What a role's number may be at most; all of them are above 0.
 MOST = {
     "maxModelLen": 2**31 - 1, "maxSequences": 2**20, "maxBatchedTokens": 2**31 - 1,
@@ -41,6 +46,22 @@ class Fault:
     allowed: tuple[str, ...] = ()
     of_flag: bool = False  # whatever its value
     hint: str | None = None
+
+
+def whole_of(known: Flag, text: str) -> int | None:
+    """Return the whole number that a flag takes a text for; None: it takes it for none."""
+    if known.auto and text.strip().casefold() == "auto":
+        return CHOOSE
+    if WHOLE.fullmatch(text):
+        return int(text)
+    sized = SIZED.fullmatch(text) if known.suffixes else None
+    if sized is None:
+        return None
+    size, suffix = sized.groups()
+    if suffix in DECIMAL_SUFFIXES:
+        return int(float(size) * 1000 ** (DECIMAL_SUFFIXES.index(suffix) + 1))
+    power = BINARY_SUFFIXES.index(suffix) + 1
+    return int(size) * 1024**power if "." not in size else None
 
 
 def as_text(value: Scalar) -> str:

@@ -79,6 +79,10 @@ def _flag(asked: Flagged) -> Iterator[Fact]:
     if known is not None and not asked.inside:
         kind = "JSON" if known.type == "json" else TYPES[known.type]
         yield said("type", f"{kind}, several" if known.nargs in {"+", "*"} else kind)
+        if known.suffixes:
+            yield said("sizes", "k m g t for thousands, K M G T for 1,024s: 16k is 16,000")
+        if known.auto:
+            yield said("auto", "stands for -1")
         if known.choices:
             yield said("choices", known.choices)
         if known.aliases:

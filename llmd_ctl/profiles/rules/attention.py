@@ -21,7 +21,10 @@ from llmd_ctl.profiles.rules.rule import Rule
 
 HOPPER_FA3_HEADS = 256  # vLLM 0.32.0 v1/attention/backends/fa_utils.py:145
 NAMED = ("--attention-backend", "--attention-config")
-ASKED = ("--kv-cache-dtype", "--block-size", "--dtype")
+ASKED = (
+    *("--kv-cache-dtype", "--block-size", "--dtype"),
+    *("--prefill-context-parallel-size", "--decode-context-parallel-size"),
+)
 SOURCE = "vLLM 0.32.0 v1/attention/backend.py: validate_configuration"
 
 
@@ -246,8 +249,8 @@ RULES = (
         },
         allowed_of=ASKED,
         at=ASKED,
-        source="vLLM 0.32.0 platforms/cuda.py: get_attn_backend_cls",
-        platforms=("cuda", "xpu"),
+        source="vLLM 0.32.0 platforms/cuda.py, rocm.py: get_attn_backend_cls",
+        platforms=("cuda", "rocm", "xpu"),
     ),
     Rule(
         "V158",

@@ -129,6 +129,12 @@ FLEETS: list[Row] = [
     ),
     ("LC1075", instead("unsafe: true", "role: decode"), "decode", None),
     ("LC1076", instead("drain: 31s", "quiet: 40s"), "40s", "0s, or less than 30s"),
+    (
+        "LC1077",
+        instead("unsafe: true", "env: {A: x}\n      secretRefs: [{name: s, env: A}]"),
+        "A",
+        None,
+    ),
 ]
 
 PROFILES: list[Row] = [
@@ -236,6 +242,10 @@ LATER = (
     f"{HEAD.replace('Accelerator', 'Model').replace('mine', 'Qwen/Qwen3-8B')}"
     "extends: Qwen/Qwen3-8B\nspec: {minVersion: {vllm: 9.0.0}}\n"
 )
+CLAIMED = (
+    "- {accelerator: intel-gaudi3, target: here, deviceAllocation: dra,"
+    " engine: {name: vllm, image: r/gaudi:1}}"
+)
 SIXTEEN = "inventory: [{accelerator: nvidia-h100, nodes: 2, devicesPerNode: 8}]"
 TWO = Observed(accelerators={"nvidia-h100": 2})
 
@@ -313,6 +323,8 @@ PLANS: list[Row] = [
     ("LC3053", cluster("- {accelerator: nvidia-h100}"), None, None),
     ("LC3054", cluster("- {accelerator: google-tpu-v6e, topology: 3x3}"), "3x3", "2x4"),
     ("LC3055", cluster("- {accelerator: nvidia-h100, target: other}"), "other", "here"),
+    ("LC3056", cluster(CLAIMED), None, None),
+    ("LC3057", apart(), None, None),
     ("LC3060", apart(decode="engine: {name: sglang}"), "decode", None),
     ("LC3061", apart(how="{connector: TPUConnector}"), "TPUConnector", "NixlConnector"),
     ("LC3062", apart(how="{transport: nvlink}"), "nvlink", "ib"),

@@ -33,6 +33,19 @@ def choose_blocks(ready: Ready) -> None:
         settings.decide("blockSize", own, "the attention of this kind of model")
 
 
+def tell_longer_blocks(ready: Ready, made: int, report: Report) -> None:
+    """Warn where the engine makes its blocks longer than somebody said, for a state to fill one."""
+    engine, settings = ready.chosen.engine, ready.settings
+    at, said = settings.path_of("blockSize"), settings.whole("blockSize")
+    if at is None or said is None or made <= said or not engine.spec.states_fill_blocks:
+        return
+    message = (
+        f"{engine.name} makes blocks of {made:,} tokens, not of {said:,}, as a state of the model"
+        " takes a whole one"
+    )
+    report.add("LC3019", message, at, found=str(said), severity="warning")
+
+
 def judge(ready: Ready, model_uri: str, report: Report) -> bool:
     """Report what the rules find; True: nothing is refused, or the variant insists on it.
 

@@ -24,7 +24,7 @@ from llmd_ctl.plan.elsewhere import (
     started,
 )
 from llmd_ctl.plan.engines import DEFAULT, Chosen, choose, reference, simulated
-from llmd_ctl.plan.line import choose_blocks, judge
+from llmd_ctl.plan.line import choose_blocks, judge, tell_longer_blocks
 from llmd_ctl.plan.measure import check_promises, measure
 from llmd_ctl.plan.models import ModelReader
 from llmd_ctl.plan.pairs import Half
@@ -207,6 +207,7 @@ class VariantPlanner:
         if measured is None:
             return None
         facts, capacity, notes = measured
+        tell_longer_blocks(ready, facts.block_size, self.scene.report)
         title = f"{self.model.name}/{variant.name}"
         if self.slo is not None:
             check_promises(self.scene.report, title, capacity, self.slo, self.path)

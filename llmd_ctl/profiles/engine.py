@@ -98,6 +98,7 @@ class EngineSpec:
     not_on: Mapping[str, str] = field(default_factory=dict)  # vendor to why it does not run there
     share_of: Literal["all", "static", "free"] = "all"  # what utilization is a share of: `plan.fit`
     lifts_context: tuple[str, ...] = ()  # variables and flags: the model's length is no limit then
+    states_fill_blocks: bool = False  # a state takes a whole block of KV, which is made that long
     context_times_sequences: bool = False  # the context role holds maxModelLen times maxSequences
 
 

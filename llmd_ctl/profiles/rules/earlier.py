@@ -127,4 +127,15 @@ RULES = (
         source="tpu-inference 0.23.0 platforms/tpu_platform.py:376",
         before=END,
     ),
+    Rule(
+        "E10",
+        "On TPUs KV is offloaded by a connector that is there",
+        platforms=("tpu",),
+        require=lambda line: line.connector != "RaidenOffloadConnector",
+        message="tpu-inference {version} has no RaidenOffloadConnector yet",
+        remedy="Take TPUOffloadConnector, or a later version.",
+        at=(TRANSFER,),
+        source="tpu-inference 0.23.0 platforms/tpu_platform.py:352",
+        before=END,
+    ),
 )

@@ -289,6 +289,12 @@ PLANS: list[Row] = [
         "nothing",
         None,
     ),
+    (
+        "LC3019",
+        h100("engineArgs: {blockSize: 16}", uri="hf://Qwen/Qwen3.5-35B-A3B"),
+        "16",
+        None,
+    ),
     ("LC3020", h100("", model="slo: {itl: {p95: 1us}}"), None, None),
     (
         "LC3021",

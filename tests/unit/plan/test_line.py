@@ -128,3 +128,32 @@ def test_what_the_profile_says_is_not_served_is_refused() -> None:
     )
     assert (problem.code, problem.message[:5]) == ("LC3040", "V158:")
     assert problem.found is None
+
+
+HYBRID = "hf://Qwen/Qwen3.5-35B-A3B"
+
+
+def longer(words: str, uri: str = HYBRID) -> list[str]:
+    told = plan_text(fleet_text(f"- {{{H100}, {words}}}", uri=uri)).warnings
+    return [one.message for one in told if one.code == "LC3019"]
+
+
+def test_blocks_that_a_state_makes_longer_are_told() -> None:
+    (message,) = longer("engineArgs: {blockSize: 16}")
+    assert message.startswith("vllm makes blocks of 1,056 tokens, not of 16")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "replicas: 1",  # a profile's size is nobody's word
+        "engineArgs: {blockSize: 1056}",
+        "engine: {name: sglang}, engineArgs: {pageSize: 16}",  # its states lie elsewhere
+    ],
+)
+def test_blocks_that_are_as_said_are_not(words: str) -> None:
+    assert longer(words) == []
+
+
+def test_a_model_without_states_has_the_blocks_that_were_said() -> None:
+    assert longer("engineArgs: {blockSize: 16}", QWEN) == []

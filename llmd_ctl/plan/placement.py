@@ -180,7 +180,7 @@ def image_of(
     found = _locked(Image(known.reference, known.digest, known.user))
     if found.digest is None:
         message = f"the image {known.reference} has no known digest: its tag is rendered"
-        report.warn("LC3053", message, path)
+        report.warn_once("LC3053", message, path)
     return found
 
 

@@ -27,6 +27,7 @@ class Report:
     def __init__(self, loaded: Located) -> None:
         self._loaded = loaded
         self._problems: dict[Problem, None] = {}
+        self._said: set[tuple[str, str]] = set()
 
     def add(
         self,
@@ -49,6 +50,12 @@ class Report:
     def warn(self, code: str, message: str, path: Path, *, hint: str | None = None) -> None:
         """Record what is carried out, but should be known."""
         self.add(code, message, path, hint=hint, severity="warning")
+
+    def warn_once(self, code: str, message: str, path: Path) -> None:
+        """Warn of what is the same wherever it is met, at the first place alone."""
+        if (code, message) not in self._said:
+            self._said.add((code, message))
+            self.warn(code, message, path)
 
     @property
     def warnings(self) -> tuple[Problem, ...]:

@@ -68,3 +68,12 @@ def test_llm_ds_images_are_of_the_lock_too() -> None:
 def test_what_the_fleet_names_stays_as_it_names_it() -> None:
     text = on("compose", f", engine: {{name: vllm, image: '{ENGINE}'}}")
     assert f"image: {ENGINE}\n" in rendered(text)
+
+
+@pytest.mark.usefixtures("empty")
+def test_an_image_of_many_variants_is_warned_of_once_at_the_first() -> None:
+    many = "\n".join(f"- {{name: v{n}, accelerator: nvidia-h100}}" for n in range(3))
+    text = fleet_text(many).replace("kind: local", "kind: kubernetes")
+    assert tags(text) == [ENGINE]
+    told = [p for p in plan_text(text, simulate=None).warnings if ENGINE in p.message]
+    assert [p.place.path for p in told if p.place] == ["spec.models[0].variants[0].accelerator"]

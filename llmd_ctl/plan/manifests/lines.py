@@ -91,8 +91,8 @@ def read_line(served: Served, catalog: Catalog) -> Read | None:
     if read.model is not None and read.model in catalog.names("ModelProfile"):
         read.knows_model = True
         read.first = catalog.model(read.model).spec.min_version.get(served.engine)
-    kept = [each for each in given if _known(each, words)]
-    read.unread = frozenset(each.base for each in given if not _known(each, words))
+    read.unread = frozenset(_unread(words, engine))
+    kept = [each for each in given if each.base not in read.unread]
     read.at = {**served.env.at, **{n: w.place for n, w in served.line.env.items()}}
     for each in kept:
         read.at.setdefault(each.base, words[_index(each)].place)
@@ -124,9 +124,15 @@ def _index(given: Given) -> int:
     return index if isinstance(index, int) else 0
 
 
-def _known(given: Given, words: list[Word]) -> bool:
-    start = _index(given)
-    return all(word.is_known for word in words[start : start + max(1, len(given.words))])
+def _unread(words: list[Word], engine: Engine) -> Iterator[str]:
+    """The flags whose values cannot be told: of each such word, the one that it is or follows."""
+    for at, word in enumerate(words):
+        if not word.is_known:
+            before = (one.text for one in reversed(words[: at + 1]) if one.text.startswith("-"))
+            name = next(before, "").partition("=")[0].partition(".")[0].replace("_", "-")
+            flag = engine.by_spelling.get(name, engine.by_opposite.get(name))
+            if flag is not None:
+                yield flag
 
 
 def _model(given: Iterable[Given], words: list[Word], served: Served) -> Word | None:

@@ -102,6 +102,19 @@ def test_variables_of_a_config_map_in_the_folder_are_known() -> None:
     assert any("needs the ConfigMap split" in each for each in alone)
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["--tensor-parallel-size=2, --port=$(PORT)", "--tensor-parallel-size=2, --port, $(PORT)"],
+)
+def test_only_the_flag_whose_value_is_not_known_is_left_out(words: str) -> None:
+    port = "- {name: PORT, valueFrom: {configMapKeyRef: {name: elsewhere, key: port}}}"
+    text = CLEAN.replace("--tensor-parallel-size=2", words).replace(
+        "- {name: HF_HOME, value: /cache}", port
+    )
+    assert set(rules(judged(text))) & {"Q06", "Q15"} == set()  # a port may be 8000
+    assert "Q06" in rules(judged(text.replace("size=2", "size=4")))  # the devices are known
+
+
 def test_the_same_pod_is_found_in_every_kind_that_makes_pods() -> None:
     document = yaml.safe_load(CLEAN.replace(ARGS, BAD))
     pod = document["spec"]["template"]

@@ -197,12 +197,27 @@ class Stock:
         elif not _packs(item, users):
             message = f"{parts} do not fit on {item.nodes} nodes of {item.devices_per_node}"
         else:
+            self._check_most(item, users)
             return
         self._report.add(
             "LC3013", message, (*users[-1].path, "replicas"),
             found=str(needed), allowed=(str(total),),
             hint="Lower replicas or parallelism, or add nodes to the inventory.",
         )  # fmt: skip
+
+    def _check_most(self, item: InventoryItem, users: Sequence[Placed]) -> None:
+        """Warn where autoscaling may ask for more than there is: those replicas would wait."""
+        most = {
+            user.title: _most(user.variant) * user.variant.devices_per_replica for user in users
+        }
+        scaled = [user for user in users if user.variant.place and user.variant.place.autoscale]
+        if scaled and sum(most.values()) > _listed(item):
+            message = (
+                f"{sum(most.values())} {item.accelerator} may be asked for "
+                f"({' + '.join(f'{title}: {count}' for title, count in most.items())}), "
+                f"{_listed(item)} are there"
+            )
+            self._report.warn("LC3031", message, (*scaled[-1].path, "autoscale"))
 
     def _not_listed(self, key: Key, users: Sequence[Placed]) -> None:
         listed = tuple(sorted(name for target, name in self._items if target == key[0]))
@@ -254,6 +269,12 @@ class Stock:
                 cost = None if price is None else round(left * price, 6)
                 out.append(Idle(str(target), accelerator, devices, used, left, cost))
         return tuple(out)
+
+
+def _most(variant: PlannedVariant) -> int:
+    """Replicas that there may be at once."""
+    scale = variant.place.autoscale if variant.place is not None else None
+    return variant.replicas if scale is None else scale.max
 
 
 def _listed(item: InventoryItem) -> int:

@@ -130,10 +130,10 @@ def planning(
     return meet
 
 
-def cluster(variants: str) -> Meet:
+def cluster(variants: str, **more: str) -> Meet:
     """Variants in a cluster, beside which there is another."""
     here = variants if "target" in variants else variants.replace("}", ", target: here}")
-    text = fleet_text(here)
+    text = fleet_text(here, **more)
     there = "{name: here, kind: kubernetes}, {name: other, kind: kubernetes}"
 
     def meet(_bench: Bench) -> Sequence[Problem]:

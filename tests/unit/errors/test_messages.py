@@ -321,6 +321,15 @@ PLANS: list[Row] = [
         "9.0.0 or newer",
     ),
     ("LC3030", h100("", spec=SIXTEEN, simulate=None, here=TWO), None, None),
+    (
+        "LC3031",
+        cluster(
+            "- {accelerator: nvidia-h100, target: here, autoscale: {min: 1, max: 17}}",
+            spec=SIXTEEN.replace("accelerator", "target: here, accelerator"),
+        ),
+        None,
+        None,
+    ),
     ("LC3040", h100("engineArgs: {attentionBackend: FLASHMLA}"), "FLASHMLA", "FLASH_ATTN"),
     ("LC3041", h100("engineArgs: {maxParallelLoadingWorkers: 2}"), "2", None),
     ("LC3050", h100("topology: 2x4"), None, None),

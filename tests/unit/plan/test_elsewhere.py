@@ -479,3 +479,16 @@ def test_cores_are_no_devices_to_claim() -> None:
     assert (found.accelerators.resource, found.accelerators.device_class) == ("cpu", None)
     own = on(GKE, "- {accelerator: cpu-x86, deviceAllocation: dra}", model="maxModelLen: 4096")
     assert "LC3054" in {one.code for one in problems_of(own)}
+
+
+@pytest.mark.parametrize(("most", "told"), [(8, []), (9, ["9"])])
+def test_more_replicas_than_the_inventory_has_devices_for_are_warned_of(
+    most: int, told: list[str]
+) -> None:
+    stock = "inventory: [{target: here, accelerator: nvidia-h100, nodes: 1, devicesPerNode: 8}]"
+    text = on(
+        GKE, f"- {{accelerator: nvidia-h100, autoscale: {{min: 1, max: {most}}}}}", spec=stock
+    )
+    found = [one for one in plan_text(text).warnings if one.code == "LC3031"]
+    assert [one.message.split()[0] for one in found] == told
+    assert all(one.place and one.place.path.endswith("variants[0].autoscale") for one in found)

@@ -7,8 +7,9 @@ stand in the tables `pods` and `devices`. A rule finds; it reports nothing. Pure
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from llmd_ctl.errors import Severity
 from llmd_ctl.profiles.accelerator import Accelerator
@@ -18,8 +19,7 @@ from llmd_ctl.profiles.rules.line import Line
 Path = tuple[str | int, ...]
 
 
-@dataclass(frozen=True)
-class Pod:
+class Pod(Struct, frozen=True):
     """A pod with an engine. `own`: the engine's container, at `at` in `spec`.
 
     `accelerators` are those that it may be; one where it says which. `asked`: accelerators of one
@@ -87,8 +87,7 @@ def whole(value: Any) -> int | None:
     return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else None
 
 
-@dataclass(frozen=True)
-class Amiss:
+class Amiss(Struct, frozen=True):
     """What a rule found at a path of the pod's spec."""
 
     path: Path
@@ -97,8 +96,7 @@ class Amiss:
     allowed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class PodRule:
+class PodRule(Struct, frozen=True):
     """A rule. An error: Kubernetes refuses it, or the engine cannot run so; a warning: it may."""
 
     id: str

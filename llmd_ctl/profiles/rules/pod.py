@@ -14,7 +14,9 @@ from msgspec import Struct, field
 from llmd_ctl.errors import Severity
 from llmd_ctl.profiles.accelerator import Accelerator
 from llmd_ctl.profiles.image_names import ImageName, KnownImage
+from llmd_ctl.profiles.kubernetes import Kubernetes
 from llmd_ctl.profiles.rules.line import Line
+from llmd_ctl.profiles.topology import Machine
 
 Path = tuple[str | int, ...]
 
@@ -69,6 +71,23 @@ class Pod(Struct, frozen=True):
     def accelerator(self) -> Accelerator | None:
         """The accelerator, where there is one that it can be."""
         return self.accelerators[0] if len(self.accelerators) == 1 else None
+
+    @property
+    def cluster(self) -> Kubernetes | None:
+        """What a cluster knows of that accelerator."""
+        return self.accelerator.spec.kubernetes if self.accelerator is not None else None
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        """The machines that slices of that accelerator are made of; none: there are no slices."""
+        topology = self.accelerator.spec.topology if self.accelerator is not None else None
+        return topology.machines if topology is not None else ()
+
+    @property
+    def names(self) -> str:
+        """The accelerators that it may be, as messages name them."""
+        names = [one.name for one in self.accelerators]
+        return " or ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} like it"
 
     def resource_at(self, name: str) -> Path:
         """Where an amount stands."""

@@ -24,7 +24,8 @@ from tests.unit.profiles.rules.sources import Part, Tables
 AnyRule = Rule | PairRule | PodRule
 # What is found in a mutant that cannot go on; a test falls over it.
 FALLS = (
-    ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError, RecursionError,
+    ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, StopIteration, TypeError,
+    ValueError,
 )  # fmt: skip
 ANYTHING = "anything"  # but it must not fall over
 

@@ -67,7 +67,8 @@ def packing_of(
 
     `names` are what a family calls its matrices, where that is not as in `NAMES`.
     """
-    if not packed:
+    if not packed or (packed.get("config_groups") == {} and packed.get("kv_cache_scheme")):
+        # The second is compressed-tensors with scales of KV alone.
         return Packing(dtype, plain_bytes, plain_bytes, plain_bytes)
     method = str(packed.get("quant_method", "")).lower()
     if method == "mxfp4":

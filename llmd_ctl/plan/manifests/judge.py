@@ -149,7 +149,7 @@ def pod_of(served: Served, line: Read | None) -> Pod:
         hosts=served.template.hosts,
         partial=served.template.shape.partial,
         follows=served.template.follows,
-        env=served.env.values,
+        env={**served.env.values, **{name: word.text for name, word in served.line.env.items()}},
     )
 
 

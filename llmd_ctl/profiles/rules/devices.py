@@ -27,12 +27,12 @@ def _whole_numbers(pod: Pod) -> Iterator[Amiss]:
             yield Amiss(pod.resource_at(name), f"{name} is asked for by whole numbers", str(value))
         elif len({str(amount) for _, amount in said}) > 1:
             yield Amiss(
-                (*pod.at, "resources", "requests", name),
+                pod.own_at("resources", "requests", name),
                 f"requests and limits of {name} differ: {said[0][1]} and {said[1][1]}",
             )
         elif [kind for kind, _ in said] == ["requests"]:
             yield Amiss(
-                (*pod.at, "resources", "requests", name), f"{name} has requests and no limits"
+                pod.own_at("resources", "requests", name), f"{name} has requests and no limits"
             )
 
 
@@ -121,7 +121,7 @@ def _image(pod: Pod) -> Iterator[Amiss]:
     if not platforms & set(known.platforms):
         made = " or ".join(known.platforms)
         message = f"the image is built for {made}, and the pod gets {pod.names}"
-        yield Amiss((*pod.at, "image"), message, str(pod.image))
+        yield Amiss(pod.own_at("image"), message, str(pod.image))
 
 
 def _no_device(pod: Pod) -> Iterator[Amiss]:
@@ -131,7 +131,7 @@ def _no_device(pod: Pod) -> Iterator[Amiss]:
     if not pod.asked and not pod.claimed:
         made = " or ".join(known.platforms)
         yield Amiss(
-            (*pod.at, "image"), f"the image is built for {made}, and no accelerator is asked for"
+            pod.own_at("image"), f"the image is built for {made}, and no accelerator is asked for"
         )
 
 

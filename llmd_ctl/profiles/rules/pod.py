@@ -89,6 +89,10 @@ class Pod(Struct, frozen=True):
         names = [one.name for one in self.accelerators]
         return " or ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} like it"
 
+    def own_at(self, *steps: str | int) -> Path:
+        """Where something of the engine's container stands."""
+        return (*self.at, *steps)
+
     def resource_at(self, name: str) -> Path:
         """Where an amount stands."""
         for kind in ("limits", "requests"):

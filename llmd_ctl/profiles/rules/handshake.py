@@ -10,7 +10,7 @@ from llmd_ctl.profiles.rules.pair import Pair, PairRule
 from llmd_ctl.profiles.rules.transfer import FLAG, HYBRID, NIXL, NOT_BESIDE
 
 SOURCE = "vLLM 0.32.0 kv_connector/v1/nixl"
-PLAIN = frozenset({"auto", "bfloat16", "float16"})
+OWN = frozenset({"bfloat16", "float16"})  # the model's own type, where it has that
 
 
 def by_nixl(pair: Pair) -> bool:
@@ -25,7 +25,7 @@ def _same_model(pair: Pair) -> bool:
 
 def _kv_type(line: Line) -> str:
     """The type of the cache as the engine settles it: auto is the model's own."""
-    return "auto" if line.kv_dtype in PLAIN else line.kv_dtype
+    return "auto" if line.kv_dtype in OWN else line.kv_dtype
 
 
 def _backends(line: Line) -> tuple[str, ...]:

@@ -55,8 +55,8 @@ def _tensors(pair: Pair) -> tuple[int, int]:
 
 def _blocks(pair: Pair) -> list[int]:
     """The block sizes, where both sides say theirs."""
-    sizes = [line.block_size or 0 for line in pair.lines]
-    return sizes if all(sizes) else []
+    sizes = [line.block_size for line in pair.lines if line.block_size is not None]
+    return sizes if len(sizes) == len(pair.lines) else []
 
 
 def _divide(first: int, second: int) -> bool:

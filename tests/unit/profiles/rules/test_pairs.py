@@ -20,11 +20,12 @@ KEPT = {"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "120"}
 
 
 def side(own: dict[str, Any], role: str) -> Side:
-    words = [*own.get("words", []), "--kv-transfer-config"]
+    transfer = own.get("transfer", TRANSFER.format(role=role))
+    handed = [] if transfer is None else ["--kv-transfer-config", transfer]
     line, unread = line_of(
         own.get("accelerator", "nvidia-h100"),
         own.get("model", "Qwen/Qwen3-8B"),
-        [*words, own.get("transfer", TRANSFER.format(role=role))],
+        [*own.get("words", []), *handed],
         version=own.get("version"),
         env={**KEPT, **own.get("env", {})},
     )
@@ -33,7 +34,9 @@ def side(own: dict[str, Any], role: str) -> Side:
 
 
 def pair_of(prefill: dict[str, Any], decode: dict[str, Any]) -> Pair:
-    return Pair(side(prefill, "kv_producer"), side(decode, "kv_consumer"))
+    """Two sides; `planned` is the connector that the plan chose, where neither names one."""
+    planned = {"connector": decode["planned"]} if "planned" in decode else {}
+    return Pair(side(prefill, "kv_producer"), side(decode, "kv_consumer"), **planned)
 
 
 def cases_of_pairs() -> Iterator[Case]:

@@ -85,7 +85,7 @@ def test_what_a_variant_says_twice_is_warned_of() -> None:
         ("nvidia-b200", "deepseek-ai/DeepSeek-V4-Flash", 256),
         ("nvidia-b300", "zai-org/GLM-5", 64),
         ("nvidia-h100", "Qwen/Qwen3-8B", 16),
-        ("cpu-arm", "deepseek-ai/DeepSeek-R1", 16),
+        ("cpu-arm", "moonshotai/Kimi-K2.5", 16),
     ],
 )
 def test_blocks_that_nobody_says_are_those_of_the_attention(

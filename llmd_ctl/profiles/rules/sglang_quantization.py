@@ -76,13 +76,17 @@ RULES: tuple[Rule, ...] = (
         "configs/model_config.py:2157", when=lambda line: line.platform == "rocm",
         allowed=lambda _line: sorted(ON_AMD), words=lambda line: {"packed": method(line)},
     ),
-    rule(
-        "S206", "Packed weights are of a type that the accelerator reads", FLAG, reads_weights,
-        "SGLang reads no weights in {model.weight_dtype} on {accelerator.name}",
-        "Take a checkpoint in one of {types}, or MI355X for mxfp4.",
-        "layers/quantization/mxfp4.py:331, marlin_utils_fp4.py",
+    Rule(
+        "S206",
+        "Packed weights are of a type that the accelerator reads",
         when=lambda line: method(line) != "petit_nvfp4",  # which has a kernel for it
+        require=reads_weights,
+        message="SGLang reads no weights in {model.weight_dtype} on {accelerator.name}",
+        remedy="Take a checkpoint in one of {types}.",
         words=lambda line: {"types": ", ".join(line.on.weight_dtypes)},
+        at=(FLAG,),
+        source="SGLang 0.5.23 srt/layers/quantization/mxfp4.py:331, marlin_utils_fp4.py:21",
+        engine="sglang",
     ),
     rule(
         "S109", "Packed weights are read by a GPU that is new enough", FLAG,

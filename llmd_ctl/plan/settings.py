@@ -232,6 +232,12 @@ class Settings:
             if found.setting.set_by != ENGINE_DEFAULT
         }
 
+    def others(self) -> dict[str, str]:
+        """Who set the values that no user wrote, by flag, for messages."""
+        words = {ENGINE_DEFAULT: "the engine's default", PLAN: "set by the plan"}
+        others = {f: e.setting.set_by for f, e in self._by_flag.items() if e.path is None}
+        return {flag: words.get(who, f"set by {who}") for flag, who in others.items()}
+
     def all(self) -> dict[str, Setting]:
         """Every effective setting, by flag, sorted."""
         return {flag: self._by_flag[flag].setting for flag in sorted(self._by_flag)}

@@ -69,6 +69,50 @@ def test_a_simulated_engine_stands_for_one_that_takes_the_words() -> None:
     assert planned("{name: v, accelerator: nvidia-h200, engine: {name: sim}}", uri=dsa).simulated
 
 
+@pytest.mark.parametrize(
+    ("words", "told", "hint"),
+    [
+        (
+            "engineArgs: {kvCacheDtype: fp8_ds_mla}",
+            "with --kv-cache-dtype fp8_ds_mla and --block-size 16 (set by profile nvidia-h100)",
+            "Leave --kv-cache-dtype fp8_ds_mla out: the engine then takes what the model needs.",
+        ),
+        (
+            "engineArgs: {kvCacheDtype: fp8_ds_mla, blockSize: 32}",
+            "with --kv-cache-dtype fp8_ds_mla and --block-size 32",
+            "Leave --kv-cache-dtype fp8_ds_mla and --block-size 32 out: the engine then takes what"
+            " the model needs.",
+        ),
+    ],
+)
+def test_what_no_user_wrote_is_told_with_who_did(words: str, told: str, hint: str) -> None:
+    (problem,) = problems_of(fleet_text(f"- {{{H100}, {words}}}", uri=QWEN))
+    assert problem.message.endswith(told)
+    assert problem.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("words", "who"),
+    [
+        ("maxNumActiveSeqs: 5000", " (--max-num-seqs is set by profile nvidia-h100)"),
+        ("maxNumActiveSeqs: 5000, maxNumSeqs: 64", ""),
+    ],
+)
+def test_a_value_that_a_rule_names_is_told_with_who_set_it(words: str, who: str) -> None:
+    (problem,) = problems_of(fleet_text(f"- {{{H100}, engineArgs: {{{words}}}}}", uri=QWEN))
+    assert problem.message.endswith(who)
+    assert who or not problem.message.endswith(")")
+
+
+def test_an_engines_default_that_a_rule_names_is_told_as_one() -> None:
+    words = "name: v, accelerator: intel-arc-b60, engineArgs: {maxNumSeqs: 3000}"
+    found = [problem.message for problem in problems_of(fleet_text(f"- {{{words}}}", uri=QWEN))]
+    assert [message for message in found if "V32" in message] == [
+        "V32: a step of 2048 tokens cannot hold a token of each of 3000 sequences"
+        " (--max-num-batched-tokens is the engine's default)"
+    ]
+
+
 def test_what_a_variant_says_twice_is_warned_of() -> None:
     variant = f"{{{H100}, parallelism: {{tensor: 2}}, engineArgs: {{tensorParallelSize: 4}}}}"
     assert warned(variant, uri=QWEN) == ("LC2042",)

@@ -104,15 +104,6 @@ def test_a_value_that_a_rule_names_is_told_with_who_set_it(words: str, who: str)
     assert who or not problem.message.endswith(")")
 
 
-def test_an_engines_default_that_a_rule_names_is_told_as_one() -> None:
-    words = "name: v, accelerator: intel-arc-b60, engineArgs: {maxNumSeqs: 3000}"
-    found = [problem.message for problem in problems_of(fleet_text(f"- {{{words}}}", uri=QWEN))]
-    assert [message for message in found if "V32" in message] == [
-        "V32: a step of 2048 tokens cannot hold a token of each of 3000 sequences"
-        " (--max-num-batched-tokens is the engine's default)"
-    ]
-
-
 def test_what_a_variant_says_twice_is_warned_of() -> None:
     variant = f"{{{H100}, parallelism: {{tensor: 2}}, engineArgs: {{tensorParallelSize: 4}}}}"
     assert warned(variant, uri=QWEN) == ("LC2042",)

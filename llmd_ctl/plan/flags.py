@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from llmd_ctl.errors import closest
@@ -61,8 +61,12 @@ def written(flag: str, known: Flag | None, value: Scalar) -> tuple[str, ...]:
 class FlagReader:
     """Reads what one user wrote for one engine."""
 
-    def __init__(self, engine: Engine, report: Report) -> None:
+    def __init__(
+        self, engine: Engine, report: Report, instead: Mapping[str, str] | None = None
+    ) -> None:
+        """`instead`: what to write in place of a flag that nobody may set, where it is known."""
         self.engine = engine
+        self._instead = instead or {}
         self.report = report
         self.title = f"{engine.name} {engine.spec.version}"
 
@@ -211,7 +215,10 @@ class FlagReader:
         return not self._faulty(unfit_text(self.engine, flag, read), text, path, flag)
 
     def _refused(self, flag: str, path: Path) -> bool:
-        return self._faulty(unusable(self.engine, flag), flag, path)
+        fault = unusable(self.engine, flag)
+        if fault is not None:
+            fault = replace(fault, hint=self._instead.get(flag))
+        return self._faulty(fault, flag, path)
 
     def _faulty(self, fault: Fault | None, found: str, path: Path, flag: str | None = None) -> bool:
         if fault is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from llmd_ctl.plan import flag_hint
 from llmd_ctl.plan.flags import FlagReader, Given, written
 from llmd_ctl.plan.records import Scalar, Setting
 from llmd_ctl.plan.report import Path, Report
@@ -47,7 +48,7 @@ class Settings:
         self._accelerator = accelerator.name
         self._profile = on.settings
         self._report = report
-        self._reader = FlagReader(engine, report)
+        self._reader = FlagReader(engine, report, flag_hint.for_connector(engine, on))
         self._unsafe_at = unsafe_at
         self._unsafe_used = False
         self._by_flag: dict[str, _Effective] = {}

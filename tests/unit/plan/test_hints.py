@@ -54,6 +54,22 @@ def test_a_wrong_word_for_an_engine_is_answered_with_the_right_one(words: str, h
     assert hint in refused(f"{{{H100}, {words}}}", code=65).remedy
 
 
+@pytest.mark.parametrize(
+    ("accelerator", "hint"),
+    [
+        ("nvidia-h100", "To keep KV in main memory (OffloadingConnector) write kvOffloadingSize"),
+        ("google-tpu-v6e", "takes TPUOffloadConnector here, of an engine that you start yourself"),
+        ("cpu-x86, engine: {name: vllm}", "In main memory KV is not kept here."),
+    ],
+)
+def test_a_connector_is_answered_with_what_is_written_instead(accelerator: str, hint: str) -> None:
+    words = 'engineArgs: {kvTransferConfig: \'{"kv_connector": "OffloadingConnector"}\'}'
+    text = fleet_text(f"- {{name: v, accelerator: {accelerator}, {words}}}")
+    (problem,) = (found for found in problems_of(text, code=65) if found.code == "LC2023")
+    assert problem.remedy.startswith("For prefill and decode apart give variants their role.")
+    assert hint in problem.remedy
+
+
 def test_an_engine_that_no_profile_has_there_is_not_said_to_be_unable_to_run() -> None:
     problem = refused(f"{{{H100}, engine: {{name: llamacpp}}}}", code=65)
     assert problem.message == "no profile says how llamacpp runs on nvidia-h100"

@@ -75,10 +75,12 @@ def for_connector(engine: Engine, on: EngineOn) -> Mapping[str, str]:
 def for_unknown(engine: Engine, near: str | None, *, raw: bool) -> str:
     """Say what to write for a flag that the engine does not have; `near`: what it may be."""
     if near is not None:
-        return f"Write {near}, or remove it."
-    flag = engine.spec.roles.get("maxSequences", next(iter(engine.spec.flags), ""))
-    form = f"{flag} is one" if raw else f"{argument_name(flag)} stands for {flag}"
-    return f"Remove it, or write a flag of {engine.name} as its own help has it: {form}."
+        hint = f"Write {near}, or remove it."
+    else:
+        flag = engine.spec.roles.get("maxSequences", next(iter(engine.spec.flags), ""))
+        form = f"{flag} is one" if raw else f"{argument_name(flag)} stands for {flag}"
+        hint = f"Remove it, or write a flag of {engine.name} as its own help has it: {form}."
+    return f"{hint} {engine.spec.beside_flags}".rstrip()
 
 
 def for_stray(flag: str | None, *, has_value: bool) -> str | None:

@@ -70,6 +70,11 @@ class FlagReader:
         self.report = report
         self.title = f"{engine.name} {engine.spec.version}"
 
+    @cached_property
+    def _removed(self) -> Mapping[str, str]:
+        """What to do about flags that are gone, whichever way their words are joined."""
+        return {flag.replace("_", "-"): hint for flag, hint in self.engine.spec.removed.items()}
+
     # --- engineArgs ---
 
     def argument(self, name: str, value: Scalar, path: Path) -> Given | None:
@@ -244,7 +249,7 @@ class FlagReader:
 
     def _not_there(self, what: str, name: str, known: Mapping[str, str], path: Path) -> None:
         flag = flag_name(name) if what == "argument" else name.replace("_", "-")
-        gone = self.engine.spec.removed.get(flag)
+        gone = self._removed.get(flag)
         if gone is not None:
             message = f"{self.title} has no {what} {name}"
             self.report.add("LC2020", message, path, key=what == "argument", found=name, hint=gone)

@@ -70,6 +70,23 @@ def test_a_connector_is_answered_with_what_is_written_instead(accelerator: str, 
     assert hint in problem.remedy
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("engineArgs: {enableAutotuner: true}", "A key of the YAML file that --config names"),
+        ("extraArgs: [--moe_config.backend, CUTLASS]", "A key of the YAML file that --config"),
+        ("engineArgs: {kvCacheConfig: '{}'}", "Write kvCacheDtype and freeGpuMemoryFraction"),
+        ("extraArgs: [--max_input_len, '5']", "Write --max_num_tokens"),
+        ("engineArgs: {maxInputLen: 5}", "Write --max_num_tokens"),
+    ],
+)
+def test_what_has_no_flag_of_tensorrt_llm_is_told_where_it_belongs(words: str, hint: str) -> None:
+    trtllm = "accelerator: nvidia-h100, engine: {name: trtllm}"
+    assert hint in refused(f"{{name: v, {trtllm}, {words}}}", code=65).remedy
+    plain = refused(f"{{{H100}, engineArgs: {{enableAutotuner: true}}}}", code=65)
+    assert "YAML" not in plain.remedy
+
+
 def test_an_engine_that_no_profile_has_there_is_not_said_to_be_unable_to_run() -> None:
     problem = refused(f"{{{H100}, engine: {{name: llamacpp}}}}", code=65)
     assert problem.message == "no profile says how llamacpp runs on nvidia-h100"

@@ -346,6 +346,7 @@ PLANS: list[Row] = [
     ("LC3063", apart(more="- {name: b, accelerator: nvidia-h100}"), None, None),
     ("LC3064", apart(how="{minPromptTokens: 1}"), None, None),
     ("LC3065", apart("env: {UCX_TLS: tcp}"), None, None),
+    ("LC3066", apart("replicas: 0"), None, None),
     ("LC3070", manifests(CLEAN.replace("gpu: 2", "gpu: 16")), "16", None),
     ("LC3071", manifests(CLEAN.replace(":v0.32.0", ":latest")), "latest", None),
     ("LC3072", manifests(CLEAN.replace("v0.32.0", "custom")), None, None),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llmd_ctl.errors import Problem
+    from llmd_ctl.plan import Plan
     from llmd_ctl.spec import LoadedFleet
 
 
@@ -66,6 +67,7 @@ class Checked(Struct, frozen=True):
 
 def _fleets(files: list[str]) -> tuple[list[dict[str, Any]], list[Problem], int]:
     """The fleets of files, what is wrong with them, and the exit code."""
+    from llmd_ctl.cli.together import clashes
     from llmd_ctl.errors import SpecInvalid
     from llmd_ctl.spec import read_fleets
 
@@ -73,26 +75,29 @@ def _fleets(files: list[str]) -> tuple[list[dict[str, Any]], list[Problem], int]
     fleets: list[dict[str, Any]] = []
     problems = [*reading.problems, *_profile_problems(reading.profiles)]
     for one in reading.rest:
-        problems += [problem for problem in _check(one)[0] if problem.severity == "error"]
+        problems += [problem for problem in _check(one)[1] if problem.severity == "error"]
+    planned: list[tuple[LoadedFleet, Plan]] = []
     code = SpecInvalid.exit_code if problems else 0
     for one in reading.sound:
-        found, failed = _check(one)
+        plan, found, failed = _check(one)
         problems += found
         code = code or failed
+        planned += [] if plan is None else [(one, plan)]
         models = [model.name for model in one.fleet.spec.models]
         fleets.append({"name": one.fleet.metadata.name, "file": one.source.file, "models": models})
-    return fleets, problems, code
+    return fleets, [*problems, *clashes(planned)], code
 
 
-def _check(loaded: LoadedFleet) -> tuple[list[Problem], int]:
+def _check(loaded: LoadedFleet) -> tuple[Plan | None, list[Problem], int]:
     """Plan the fleet with every accelerator taken for granted; what is wrong, and the exit code."""
     from llmd_ctl.cli.planning import make_plan
     from llmd_ctl.errors import LlmdError
 
     try:
-        return list(make_plan(loaded, 1.0, rehearsal=True).warnings), 0
+        plan = make_plan(loaded, 1.0, rehearsal=True)
     except LlmdError as error:
-        return list(error.problems), error.exit_code
+        return None, list(error.problems), error.exit_code
+    return plan, list(plan.warnings), 0
 
 
 def _profile_problems(files: list[Path]) -> list[Problem]:

@@ -6,9 +6,10 @@ Called by `flags`. It goes by the flag's type in the engine's table; it judges n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from llmd_ctl.plan.records import Scalar
+from llmd_ctl.profiles.accelerator import EngineOn
 from llmd_ctl.profiles.engine import Engine, FlagType, argument_name
 from llmd_ctl.spec import meant
 
@@ -20,6 +21,7 @@ KINDS: dict[FlagType, str] = {
     "str": "Write it as text, in quotes.",
 }
 
+NATIVE = "OffloadingConnector"  # which vLLM's own flag for a size means
 READ: dict[FlagType, Callable[[str], tuple[str, ...]]] = {"int": meant.whole, "float": meant.share}
 
 
@@ -52,13 +54,33 @@ def for_negated(engine: Engine, name: str, value: Scalar) -> str | None:
     return f"Write {argument}: {'true' if on else 'false'}."
 
 
+def for_connector(engine: Engine, on: EngineOn) -> Mapping[str, str]:
+    """Say what to write for the flag that names a connector of KV, by that flag."""
+    flag = engine.spec.roles.get("kvTransfer")
+    if flag is None or flag not in engine.spec.reserved:
+        return {}
+    own = None if on.offload is None else on.offload.connector
+    if own is None:
+        kept = "In main memory KV is not kept here."
+    elif own == NATIVE:
+        kept = f"To keep KV in main memory ({own}) write kvOffloadingSize: GIB."
+    else:
+        kept = (
+            f"To keep KV in main memory takes {own} here, of an engine that you start yourself:"
+            " endpoint: {url: …}."
+        )
+    return {flag: f"For prefill and decode apart give variants their role. {kept}"}
+
+
 def for_unknown(engine: Engine, near: str | None, *, raw: bool) -> str:
     """Say what to write for a flag that the engine does not have; `near`: what it may be."""
     if near is not None:
-        return f"Write {near}, or remove it."
-    flag = engine.spec.roles.get("maxSequences", next(iter(engine.spec.flags), ""))
-    form = f"{flag} is one" if raw else f"{argument_name(flag)} stands for {flag}"
-    return f"Remove it, or write a flag of {engine.name} as its own help has it: {form}."
+        hint = f"Write {near}, or remove it."
+    else:
+        flag = engine.spec.roles.get("maxSequences", next(iter(engine.spec.flags), ""))
+        form = f"{flag} is one" if raw else f"{argument_name(flag)} stands for {flag}"
+        hint = f"Remove it, or write a flag of {engine.name} as its own help has it: {form}."
+    return f"{hint} {engine.spec.beside_flags}".rstrip()
 
 
 def for_stray(flag: str | None, *, has_value: bool) -> str | None:

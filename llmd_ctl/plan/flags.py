@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.errors import closest
 from llmd_ctl.plan import flag_hint
@@ -61,10 +62,19 @@ def written(flag: str, known: Flag | None, value: Scalar) -> tuple[str, ...]:
 class FlagReader:
     """Reads what one user wrote for one engine."""
 
-    def __init__(self, engine: Engine, report: Report) -> None:
+    def __init__(
+        self, engine: Engine, report: Report, instead: Mapping[str, str] | None = None
+    ) -> None:
+        """`instead`: what to write in place of a flag that nobody may set, where it is known."""
         self.engine = engine
+        self._instead = instead or {}
         self.report = report
         self.title = f"{engine.name} {engine.spec.version}"
+
+    @cached_property
+    def _removed(self) -> Mapping[str, str]:
+        """What to do about flags that are gone, whichever way their words are joined."""
+        return {flag.replace("_", "-"): hint for flag, hint in self.engine.spec.removed.items()}
 
     # --- engineArgs ---
 
@@ -211,7 +221,10 @@ class FlagReader:
         return not self._faulty(unfit_text(self.engine, flag, read), text, path, flag)
 
     def _refused(self, flag: str, path: Path) -> bool:
-        return self._faulty(unusable(self.engine, flag), flag, path)
+        fault = unusable(self.engine, flag)
+        if fault is not None:
+            fault = replace(fault, hint=self._instead.get(flag))
+        return self._faulty(fault, flag, path)
 
     def _faulty(self, fault: Fault | None, found: str, path: Path, flag: str | None = None) -> bool:
         if fault is not None:
@@ -237,7 +250,7 @@ class FlagReader:
 
     def _not_there(self, what: str, name: str, known: Mapping[str, str], path: Path) -> None:
         flag = flag_name(name) if what == "argument" else name.replace("_", "-")
-        gone = self.engine.spec.removed.get(flag)
+        gone = self._removed.get(flag)
         if gone is not None:
             message = f"{self.title} has no {what} {name}"
             self.report.add("LC2020", message, path, key=what == "argument", found=name, hint=gone)

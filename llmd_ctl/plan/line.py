@@ -82,6 +82,7 @@ def line_of(ready: Ready, model_uri: str) -> Line:
         model=ready.shape,
         given=given_of(ready.settings.said(), engine.json_flags),
         env={**{name: each.value for name, each in ready.chosen.on.env.items()}, **ready.env},
+        set_by=ready.settings.others(),
     )
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from llmd_ctl.plan.line import line_of, place_of
 from llmd_ctl.plan.place import Disaggregation
 from llmd_ctl.plan.records import PlannedVariant
-from llmd_ctl.plan.report import Report
+from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.plan.scene import Ready
 from llmd_ctl.profiles.rules.pair import Pair, PairFinding, Side
 from llmd_ctl.profiles.rules.pairs import check_pair
@@ -22,6 +22,11 @@ from llmd_ctl.spec import fleet as spec
 from llmd_ctl.spec.placement import Disaggregation as Said
 
 BOTH = "both"
+# What the other role's replicas do then (llm-d-inference-scheduler docs/disagg_pd.md).
+ALONE = {
+    "prefill": "those that decode read the prompts too, and hand nothing over",
+    "decode": "nothing answers, as prompts alone are read",
+}
 
 
 class Half(Struct, frozen=True):
@@ -34,6 +39,15 @@ class Half(Struct, frozen=True):
     def is_judged(self) -> bool:
         """Whether an engine runs there that rules know: no simulated one of the fleet's own."""
         return not self.ready.chosen.is_simulated
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has replicas, or may get some."""
+        return self.planned.replicas > 0 or self.ready.variant.autoscale is not None
+
+    def at(self, key: str) -> Path:
+        """Where the variant says something."""
+        return (*self.ready.path, key)
 
     def side(self, uri: str) -> Side:
         """As rules see it."""
@@ -53,12 +67,23 @@ def join(model: spec.Model, halves: Sequence[Half], report: Report) -> Disaggreg
         if half.planned.role == BOTH:
             message = f"{half.planned.name} has no role beside variants that have one"
             report.add("LC3063", message, (*half.ready.path, "accelerator"))
+    _tell_idle(halves, report)
     _judge(model, halves, report)
     transfer = next((half.ready.transfer for half in halves if half.ready.transfer), None)
     if transfer is None:
         return None
     said = model.disaggregation or Said()
     return Disaggregation(transfer.connector, transfer.transport, said.min_prompt_tokens)
+
+
+def _tell_idle(halves: Sequence[Half], report: Report) -> None:
+    """Warn of a role that nothing has, while replicas of the other role run."""
+    running = {half.planned.role for half in halves if half.runs}
+    for half in halves:
+        role = half.planned.role
+        if role in running or half.runs or not running or role not in ALONE:
+            continue
+        report.warn("LC3066", f"no replica has the role {role}: {ALONE[role]}", half.at("replicas"))
 
 
 def _judge(model: spec.Model, halves: Sequence[Half], report: Report) -> None:

@@ -41,6 +41,7 @@ from llmd_ctl.spec.loader import LoadedFleet
 GRPC_PORT = ":4317"
 OURS = "llmd-ctl"
 CLUSTER_ROUTERS = 2  # so that one may go while the other serves
+EMPTY = "Place a variant there (target: …), or remove it."
 
 
 def plan(
@@ -80,6 +81,7 @@ def plan(
     report.raise_errors()
     stock.check_listed(placed)
     router = _router(fleet.spec, report)
+    _name_empty(targets, placed, router, report)
     return Plan(
         fleet=fleet.metadata.name,
         spec_hash=loaded.spec_hash,
@@ -138,6 +140,20 @@ def _name_tags(fleet: spec.FleetSpec, models: Sequence[PlannedModel], report: Re
     for image in dict.fromkeys(each for each in named if each.digest is None):
         message = f"the image {image.reference} has no known digest: its tag is rendered"
         report.warn("LC3053", message, ("spec", "router", "kind"))
+
+
+def _name_empty(
+    targets: Sequence[PlannedTarget],
+    placed: Sequence[Placed],
+    router: PlannedRouter,
+    report: Report,
+) -> None:
+    """Warn of targets in which nothing runs: what is rendered for them starts nothing."""
+    used = {router.target, *(one.variant.target for one in placed)}
+    for number, target in enumerate(targets):
+        if target.name not in used:
+            told = f"target {target.name} ({target.kind}) stays empty: no variant is placed there"
+            report.warn("LC3051", told, ("spec", "targets", number, "name"), hint=EMPTY)
 
 
 def _name_replaced(catalog: Catalog, report: Report) -> None:

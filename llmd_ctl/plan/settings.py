@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from llmd_ctl.plan import flag_hint
 from llmd_ctl.plan.flags import FlagReader, Given, written
 from llmd_ctl.plan.records import Scalar, Setting
 from llmd_ctl.plan.report import Path, Report
@@ -48,7 +49,7 @@ class Settings:
         self._accelerator = accelerator.name
         self._profile = on.settings
         self._report = report
-        self._reader = FlagReader(engine, report)
+        self._reader = FlagReader(engine, report, flag_hint.for_connector(engine, on))
         self._unsafe_at = unsafe_at
         self._unsafe_used = False
         self._by_flag: dict[str, _Effective] = {}
@@ -232,6 +233,12 @@ class Settings:
             for flag, found in self._by_flag.items()
             if found.setting.set_by != ENGINE_DEFAULT
         }
+
+    def others(self) -> dict[str, str]:
+        """Who set the values that no user wrote, by flag, for messages."""
+        words = {ENGINE_DEFAULT: "the engine's default", PLAN: "set by the plan"}
+        others = {f: e.setting.set_by for f, e in self._by_flag.items() if e.path is None}
+        return {flag: words.get(who, f"set by {who}") for flag, who in others.items()}
 
     def all(self) -> dict[str, Setting]:
         """Every effective setting, by flag, sorted."""

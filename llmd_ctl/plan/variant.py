@@ -24,6 +24,7 @@ from llmd_ctl.plan.elsewhere import (
     started,
 )
 from llmd_ctl.plan.engines import DEFAULT, Chosen, choose, reference, simulated
+from llmd_ctl.plan.held import as_held
 from llmd_ctl.plan.line import choose_blocks, judge, tell_longer_blocks
 from llmd_ctl.plan.measure import check_promises, measure
 from llmd_ctl.plan.models import ModelReader
@@ -101,13 +102,15 @@ class VariantPlanner:
         shape = self.reader.shape(chosen.engine, dtype, exact=loads_here)
         if shape is None or not self.reader.check_version(chosen.engine, chosen.version, at):
             return None
+        env = levels_of(scene.spec, self.model, variant).env
+        shape = as_held(shape, chosen, env)
         memory, cores = scene.observed.memory_bytes, scene.observed.cores
         if not is_here(scene.spec, variant.target):
             memory, cores = machine_of(scene.spec, self.model, variant, accelerator)
         return Ready(
             variant, path, accelerator, chosen, settings, shape, is_simulated,
             is_real=not is_simulated or (scene.rehearsal and not chosen.is_simulated),
-            env=levels_of(scene.spec, self.model, variant).env,
+            env=env,
             env_at=variables_at(scene.spec, variant, path),
             memory_bytes=memory,
             cores=cores,

@@ -90,6 +90,9 @@ class EngineOn(Struct, frozen=True):
     notes: tuple[str, ...] = ()  # said in every plan that uses it
     not_yet: str | None = None  # why no plan is made with it, however much is known; None: one is
     weight_dtypes: tuple[number.Dtype, ...] = ()  # it serves, computed with or unpacked; empty: any
+    # Types of packed weights that are held in the model's own, and so larger; to the variable that
+    # leaves them packed (empty: none does).
+    unpacked: Mapping[number.Dtype, str] = field(default_factory=dict)
     images: Mapping[str, Image] = field(default_factory=dict)  # by version of the engine
     attention: Mapping[ModelClass, Backend] = field(default_factory=dict)
     # By version: keys of --additional-config that its plugin reads, those of a map behind a dot,

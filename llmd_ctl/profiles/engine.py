@@ -74,6 +74,7 @@ class EngineSpec(Struct, frozen=True):
     defaults: Mapping[str, Scalar] = field(default_factory=dict)  # of flags a plan reads
     unlimited: Mapping[Role, int] = field(default_factory=dict)  # the number that means no limit
     assumed: Mapping[Role, Scalar] = field(default_factory=dict)  # of roles without a flag
+    beside_flags: str = ""  # what else it can be told, and where: a hint where a flag is not known
     reserved: Mapping[str, str] = field(default_factory=dict)  # flag to why it is not the user's
     uncounted: Mapping[str, str] = field(default_factory=dict)  # flag to what no plan counts of it
     breaks: Mapping[str, Breaking] = field(default_factory=dict)  # flags that would break serving

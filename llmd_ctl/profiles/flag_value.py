@@ -152,12 +152,17 @@ def _out_of_range(engine: Engine, flag: str, value: Scalar) -> Fault | None:
     if engine.spec.unlimited.get(role) == value:
         return None
     if role == "utilization":
-        share = f"{value / 100:g}" if 2 <= value <= 100 else "0.92 for 92 %"
+        share = f"{_share(value):g}" if 2 <= value <= 100 else "0.92 for 92 %"
         hint = f"Write {share}, or leave it out for the default."
         return Fault("LC2021", f"{flag} is not possible", ("above 0, at most 1",), hint=hint)
     allowed = f"1 to {most}"
     hint = f"Write {allowed}, or leave it out for the default."
     return Fault("LC2021", f"{flag} is not possible", (allowed,), hint=hint)
+
+
+def _share(value: float) -> float:
+    """What is meant by a share that is no share: 92 % as 92, or 0.9 without its 0 and point."""
+    return value / 10 if value < 10 else value / 100
 
 
 def _is_json(text: str) -> bool:

@@ -38,7 +38,7 @@ class Cited(Struct, frozen=True, kw_only=True):
     confidence: Confidence = "low"
 
 
-DTYPES = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4", "mxfp4", "int4")
+DTYPES = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4", "nvfp4", "mxfp4", "int4")
 Dtype = Annotated[str, Words(DTYPES)]
 Group = Annotated[str, Words(("2", "4", "8", "16", "32", "64"))]  # devices that work together
 

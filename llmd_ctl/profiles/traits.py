@@ -6,7 +6,8 @@ method that a config.json names, and a model has one class, by the kind of its a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -30,6 +31,7 @@ class Traits(Struct, frozen=True):
     queries: tuple[int, ...]  # heads of attention, of each kind of layer
     head_sizes: tuple[int, ...]  # of keys, as kernels see them; a latent is one wide head
     quantization: str = ""  # the method of quantization_config; empty: weights are plain
+    in_blocks: bool = False  # packed weights have a scale for each block of a matrix
     multimodal: bool = False
     images_see_whole: bool = False  # tokens of one image attend both ways
     drafts: bool = False  # it has layers that draft tokens
@@ -55,10 +57,19 @@ def traits_of(
         queries=queries,
         head_sizes=sizes,
         quantization=str(packed.get("quant_method", "")).lower(),
+        in_blocks=_in_blocks(packed),
         multimodal=any(whole.map(key) for key in TOWERS),
         images_see_whole=_images_see_whole(recipe, whole),
         drafts=any(recipe.config.maybe(key) for key in DRAFTS),
     )
+
+
+def _in_blocks(packed: Mapping[str, Any]) -> bool:
+    groups = packed.get("config_groups")
+    listed = groups.values() if isinstance(groups, Mapping) else ()
+    inner = [group.get("weights") for group in listed if isinstance(group, Mapping)]
+    blocks = (each.get("block_structure") for each in inner if isinstance(each, Mapping))
+    return bool(packed.get("weight_block_size")) or any(blocks)
 
 
 def _images_see_whole(recipe: Recipe, whole: Config) -> bool:

@@ -39,6 +39,7 @@ from llmd_ctl.profiles.rules import (
     sglang,
     tpu,
     tpu_sharding,
+    tpu_weights,
     transfer,
     trtllm,
     values,
@@ -49,8 +50,8 @@ from llmd_ctl.profiles.rules.rule import Finding, Rule
 TABLES = (
     values, environment, attention, parallel, experts, balancing, scheduling, hybrid, quantization,
     features, drafts, adapters, multimodal, serving, transfer, nixl, links, hisparse, cpu, tpu,
-    tpu_sharding, gaudi, gaudi_buckets, amd, intel, ascend, rebellions, neuron, neuron_shapes,
-    earlier, newer,
+    tpu_sharding, tpu_weights, gaudi, gaudi_buckets, amd, intel, ascend, rebellions, neuron,
+    neuron_shapes, earlier, newer,
     trtllm, *sglang.TABLES,
 )  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(rule for table in TABLES for rule in table.RULES)

@@ -131,4 +131,16 @@ RULES = (
         source="vLLM 0.32.0 distributed/device_communicators/all2all.py:997",
         platforms=("cuda", "xpu", "cpu"),
     ),
+    Rule(
+        "A17",
+        "Weights in nvfp4 are computed by NVIDIA's GPUs",
+        when=lambda line: line.model.weight_dtype == "nvfp4",
+        require=lambda _line: False,
+        message="weights in nvfp4 are unpacked again in each step on AMD's GPUs, which is slow",
+        remedy="Take a checkpoint in fp8 or mxfp4.",
+        at=("--quantization",),
+        severity="warning",
+        source="vLLM 0.32.0 model_executor/kernels/linear/__init__.py:590, nvfp4/emulation.py",
+        platforms=ROCM,
+    ),
 )

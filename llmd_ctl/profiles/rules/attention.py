@@ -105,8 +105,16 @@ def unserved(line: Line) -> str | None:
 
 
 def _asked(line: Line) -> str:
-    """What a line asks of attention, in its own words."""
-    return " and ".join(f"{flag} {line.given[flag]}" for flag in ASKED if line.says(flag))
+    """What a line asks of attention, in its own words, and who set what no user wrote."""
+    who = {flag: f" ({line.set_by[flag]})" for flag in ASKED if flag in line.set_by}
+    asked = [f"{flag} {line.given[flag]}{who.get(flag, '')}" for flag in ASKED if line.says(flag)]
+    return " and ".join(asked)
+
+
+def _asked_for(line: Line) -> str:
+    """What a user may take back of it."""
+    own = [flag for flag in ASKED if line.says(flag) and flag not in line.set_by]
+    return " and ".join(f"{flag} {line.given[flag]}" for flag in own)
 
 
 def _takable(line: Line) -> list[str]:
@@ -245,7 +253,7 @@ RULES = (
         allowed=_takable,
         words=lambda line: {
             "asked": f" with {_asked(line)}" if _asked(line) else "",
-            "asked_for": _asked(line) or "the model to another accelerator, and it",
+            "asked_for": _asked_for(line) or "the model to another accelerator, and it",
         },
         allowed_of=ASKED,
         at=ASKED,

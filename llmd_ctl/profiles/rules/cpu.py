@@ -20,6 +20,10 @@ def _plain_latent(line: Line) -> bool:
     return line.model.traits.kind == "mla" and not amx
 
 
+def _in_fp8_blocks(line: Line) -> bool:
+    return line.model.traits.in_blocks and line.model.weight_dtype == "fp8"
+
+
 def _lists(line: Line) -> list[str]:
     """Lists of cores that are bound, one for each worker; none where they are found."""
     said = line.env.get(BIND, "auto")
@@ -226,6 +230,28 @@ RULES = (
         at=("--enable-chunked-prefill",),
         severity="warning",
         source="vLLM 0.32.0 platforms/cpu.py:522",
+        platforms=CPU,
+    ),
+    Rule(
+        "C21",
+        "Weights in fp8 with scales of blocks are computed by AMX",
+        when=_in_fp8_blocks,
+        require=lambda line: line.architecture == "x86-64",
+        message="no kernel of {accelerator.name} computes weights in fp8 with scales of blocks",
+        remedy="Take a checkpoint in bf16, or in fp8 with scales of tensors or channels.",
+        source="vLLM 0.32.0 model_executor/kernels/linear/__init__.py:493, scaled_mm/cpu.py:241",
+        platforms=CPU,
+    ),
+    Rule(
+        "C22",
+        "Weights in fp8 with scales of blocks want a processor with AMX",
+        when=_in_fp8_blocks,
+        require=lambda line: line.architecture == "aarch64",  # which C21 refuses
+        message="weights in fp8 with scales of blocks are computed by AMX alone: the engine stops"
+        " on a processor without it",
+        remedy="Place it on machines with AMX (Sapphire Rapids or newer), or take one in bf16.",
+        severity="warning",
+        source="vLLM 0.32.0 model_executor/kernels/linear/scaled_mm/cpu.py:241",
         platforms=CPU,
     ),
 )

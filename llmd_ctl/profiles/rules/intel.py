@@ -139,4 +139,17 @@ RULES = (
         source="vLLM 0.32.0 platforms/xpu.py:117, quantization/modelopt.py:772",
         platforms=XPU,
     ),
+    Rule(
+        "X13",
+        "Two kernels of attention on Intel GPUs are for images that see themselves whole",
+        when=lambda line: line.backend == "TRITON_FLASH_ATTN",
+        require=lambda line: line.images_see_whole,
+        message="TRITON_FLASH_ATTN on Intel GPUs serves models whose images see themselves whole",
+        remedy="Leave the backend to the engine.",
+        allowed=lambda _line: ("FLASH_ATTN", "TRITON_ATTN"),
+        at=("--attention-backend", "--attention-config"),
+        source="vLLM 0.33.0 platforms/xpu.py:227,:261",
+        since="0.33.0",
+        platforms=XPU,
+    ),
 )

@@ -59,6 +59,7 @@ class Line(Struct, frozen=True, dict=True):
     devices: int | None = None  # of the replica; None: the plan has still to choose
     given: Mapping[str, Any] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
+    set_by: Mapping[str, str] = field(default_factory=dict)  # flags that no user wrote: who did
 
     # --- what is said ---
 

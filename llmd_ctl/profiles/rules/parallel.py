@@ -32,6 +32,10 @@ def _external(line: Line) -> bool:
     return line.says("--data-parallel-rank") or line.on_by("--data-parallel-external-lb")
 
 
+def _micro_batches(line: Line) -> bool:
+    return line.on_by("--enable-dbo") or line.told("--ubatch-size") > 1
+
+
 def _overlapping(line: Line) -> tuple[str, ...]:
     """The all-to-alls that micro batches overlap with; on AMD one more from 0.33.0 on."""
     more = line.platform == "rocm" and line.at_least("0.33.0")
@@ -97,14 +101,26 @@ RULES = (
     Rule(
         "V10",
         "Two micro batches come with an all-to-all that can overlap",
-        when=lambda line: line.on_by("--enable-dbo") or line.told("--ubatch-size") > 1,
+        when=_micro_batches,
         require=lambda line: line["--all2all-backend"] in _overlapping(line),
         message="micro batches need an all-to-all that overlaps with computing",
-        remedy="Set --all2all-backend to {which}, or leave them out.",
+        remedy="Leave them out, or set --all2all-backend to {which}.",
         words=lambda line: {"which": " or ".join(_overlapping(line))},
         at=("--enable-dbo", "--ubatch-size"),
         source="vLLM 0.32.0 config/vllm.py:2104; vLLM 0.33.0 config/vllm.py:2198",
-        platforms=("cuda", "rocm", "xpu"),
+        platforms=("cuda", "rocm", "xpu", "tpu", "hpu"),
+    ),
+    Rule(
+        "V174",
+        "Micro batches are made by the workers of GPUs",
+        when=_micro_batches,
+        require=lambda _line: False,
+        message="micro batches are not made on {accelerator.name}, and nothing says so",
+        remedy="Leave them out.",
+        at=("--enable-dbo", "--ubatch-size"),
+        severity="warning",
+        source="tpu-inference 0.32.0, vllm-gaudi 0.26.0: no worker reads ubatch_size or enable_dbo",
+        platforms=("tpu", "hpu"),
     ),
     Rule(
         "V12",

@@ -68,6 +68,12 @@ def quick_int8(line: Line) -> bool:
     return int8 is None or bf16 is None or int8 >= bf16
 
 
+def reads_weights(line: Line) -> bool:
+    """Whether packed weights are of a type that is read here, as far as that is known."""
+    known = line.on.weight_dtypes
+    return not line.model.traits.quantization or not known or line.model.weight_dtype in known
+
+
 def _said(line: Line) -> bool:
     return isinstance(line[FLAG], str)
 
@@ -112,7 +118,7 @@ RULES = (
         allowed=_legal,
         at=(FLAG,),
         source="vLLM 0.32.0 config/model.py:1444; model_loader/weight_utils.py: get_quant_config",
-        platforms=("cuda", "rocm", "xpu", "cpu"),
+        platforms=("cuda", "rocm", "xpu", "cpu", "tpu"),
     ),
     Rule(
         "V39",
@@ -126,6 +132,18 @@ RULES = (
         source="vLLM 0.32.0 platforms/rocm.py, platforms/xpu.py: supported_quantization; likewise"
         " tpu-inference 0.32.0, vllm-gaudi 0.26.0, vllm-ascend of August 2026",
         platforms=("rocm", "xpu", "tpu", "hpu", "npu"),
+    ),
+    Rule(
+        "V173",
+        "Packed weights are of a type that the accelerator's engine reads",
+        require=reads_weights,
+        message="{engine.name} reads no weights in {model.weight_dtype} on {accelerator.name}",
+        remedy="Take a checkpoint in one of {types}, or another accelerator.",
+        words=lambda line: {"types": ", ".join(line.on.weight_dtypes)},
+        source="weightDtypes of the accelerator's profile; vLLM 0.32.0"
+        " model_executor/kernels/linear/__init__.py:427; vllm-ascend 0.23.0"
+        " quantization/methods/fp8.py:47",
+        platforms=("xpu", "cpu", "npu", "neuron"),
     ),
     Rule(
         "V40",
@@ -163,7 +181,7 @@ RULES = (
         words=lambda line: {"what": method(line)},
         at=("--dtype",),
         source="vLLM 0.32.0 config/vllm.py:907",
-        platforms=("cuda", "rocm", "xpu", "cpu"),
+        platforms=("cuda", "rocm", "xpu", "cpu", "tpu"),
     ),
     Rule(
         "V137",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from string import Formatter
 from typing import Any
 
 from msgspec import Struct, field
@@ -16,6 +17,7 @@ from llmd_ctl.errors import Severity
 from llmd_ctl.profiles.rules.line import Line, Platform, version_of
 
 Test = Callable[[Line], bool]
+ROLES = {"block_size": "blockSize", "kv_dtype": "kvDtype"}  # of what messages name
 
 
 def always(_line: Line) -> bool:
@@ -84,7 +86,7 @@ class Rule(Struct, frozen=True):
         shown = at is None or at in (self.allowed_of or places[:1])
         return Finding(
             rule=self,
-            message=self.message.format_map(words),
+            message=self.message.format_map(words) + _origin(self.message, line),
             remedy=self.remedy.format_map(words),
             at=at,
             found=None if at is None else _written(line.given.get(at, line.env.get(at))),
@@ -101,6 +103,14 @@ class Finding(Struct, frozen=True):
     at: str | None = None
     found: str | None = None  # the value there
     allowed: tuple[str, ...] = field(default=())
+
+
+def _origin(template: str, line: Line) -> str:
+    """Say who set the values that a message names, where no user wrote them."""
+    names = [name for _, name, _, _ in Formatter().parse(template) if name]
+    flags = dict.fromkeys(line.flag(ROLES[name]) if name in ROLES else name for name in names)
+    told = [f"{flag} is {line.set_by[flag]}" for flag in flags if flag in line.set_by]
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _written(value: Any) -> str:

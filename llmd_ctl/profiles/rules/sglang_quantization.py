@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from llmd_ctl.profiles.rules.line import Line
-from llmd_ctl.profiles.rules.quantization import quick_int8
+from llmd_ctl.profiles.rules.quantization import quick_int8, reads_weights
 from llmd_ctl.profiles.rules.rule import Rule
 from llmd_ctl.profiles.rules.sglang_asked import rule, said, text
 
@@ -75,6 +75,18 @@ RULES: tuple[Rule, ...] = (
         "SGLang reads no weights of {packed} on ROCm", "Take a checkpoint in fp8 or bf16.",
         "configs/model_config.py:2157", when=lambda line: line.platform == "rocm",
         allowed=lambda _line: sorted(ON_AMD), words=lambda line: {"packed": method(line)},
+    ),
+    Rule(
+        "S206",
+        "Packed weights are of a type that the accelerator reads",
+        when=lambda line: method(line) != "petit_nvfp4",  # which has a kernel for it
+        require=reads_weights,
+        message="SGLang reads no weights in {model.weight_dtype} on {accelerator.name}",
+        remedy="Take a checkpoint in one of {types}.",
+        words=lambda line: {"types": ", ".join(line.on.weight_dtypes)},
+        at=(FLAG,),
+        source="SGLang 0.5.23 srt/layers/quantization/mxfp4.py:331, marlin_utils_fp4.py:21",
+        engine="sglang",
     ),
     rule(
         "S109", "Packed weights are read by a GPU that is new enough", FLAG,

@@ -17,7 +17,7 @@ CONNECTORS = (
     "TPUConnector", "TPUConnectorHMA", "TPUOffloadConnector", "RaidenOffloadConnector",
 )  # fmt: skip
 METHODS = ("ngram", "eagle", "eagle3", "mtp", "dflash", "dspark")
-UNTRIED = ("mxfp4",)
+UNTRIED = ("nvfp4", "mxfp4")
 BLOCKS, KERNEL = "REQUANTIZE_BLOCK_SIZE", "ENABLE_QUANTIZED_MATMUL_KERNEL"
 EXECUTOR = "--distributed-executor-backend"
 # Variables that are read as one of some words, and those that are read as a switch.

@@ -92,6 +92,19 @@ RULES = (
         source="vLLM 0.32.0 config/kv_transfer.py:120",
     ),
     Rule(
+        "V175",
+        "KV is moved to main memory where the engine can",
+        when=lambda line: line.says(OFFLOAD) or line.connector == "OffloadingConnector",
+        require=lambda line: isinstance(_extra(line, "spec_module_path"), str),
+        message="KV is moved to main memory by the engine's own connector on GPUs and Gaudi, not on"
+        " {accelerator.name}",
+        remedy="Leave it out, or name the connector that is made for it.",
+        at=(OFFLOAD, FLAG),
+        source="vLLM 0.32.0 v1/kv_offload/cpu/spec.py:199; vllm-ascend 0.23.0"
+        " docs: kv_cache_cpu_offload.md (its own spec)",
+        platforms=("npu", "neuron", "rbln"),
+    ),
+    Rule(
         "K06",
         "The attention backend leaves its KV where connectors find it",
         when=lambda line: bool(line.connectors),

@@ -145,3 +145,82 @@ def test_a_vendors_name_for_an_accelerator_is_answered_with_its_profile(
     (problem,) = json.loads(capsys.readouterr().out)["problems"]
     assert (problem["code"], problem["hint"]) == ("LC1040", hint)
     assert "nvidia-h100" in problem["allowed"]
+
+
+def pair(tmp_path: Path, target: str, other: str | None = None, name: str = "a") -> list[str]:
+    """Two fleets whose names meet, one in each target."""
+    text = """\
+apiVersion: fleet.llmd-ctl.dev/v1alpha1
+kind: Fleet
+metadata: {name: NAME}
+spec:
+  targets:
+  - {name: there, TARGET}
+  models:
+  - name: MODEL
+    uri: hf://Qwen/Qwen3-8B
+    variants:
+    - {name: v, accelerator: nvidia-h100}
+"""
+    first = text.replace("NAME", "a-b").replace("MODEL", "c").replace("TARGET", target)
+    second = text.replace("NAME", name).replace("MODEL", "b-c").replace("TARGET", other or target)
+    (tmp_path / "first.yaml").write_text(first)
+    (tmp_path / "second.yaml").write_text(second)
+    return ["validate", str(tmp_path / "first.yaml"), str(tmp_path / "second.yaml")]
+
+
+@pytest.mark.parametrize(
+    ("target", "taken"),
+    [
+        (
+            "kind: kubernetes, namespace: llm",
+            "ConfigMap a-b-c-v in namespace llm, Deployment a-b-c-v in namespace llm,"
+            " Service a-b-c-v in namespace llm",
+        ),
+        ("kind: kubernetes", "ConfigMap a-b-c-v in the namespace in use,"),
+        (
+            "kind: systemd, hosts: [h1]",
+            "/etc/systemd/system/llmd-a-b-c-v-0.service on h1, port 8000 of h1, port 9090 of h1"
+            " and 2 more",
+        ),
+        ("kind: systemd", "/etc/systemd/system/llmd-a-b-c-v-0.service on this machine,"),
+        (
+            "kind: compose",
+            "port 8000 of this machine, port 9090 of this machine, device 0 (nvidia-h100) of this"
+            " machine",
+        ),
+    ],
+)
+def test_what_two_fleets_of_one_command_both_take_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str, taken: str
+) -> None:
+    assert run(pair(tmp_path, target)) == 0
+    shown = " ".join(told(capsys).split())
+    (message,) = re.findall(r"warning\[LC3067\]: (.*?) -->", shown)
+    assert f"fleet a takes what fleet a-b of {tmp_path}/first.yaml takes: {taken}" in message
+    assert f"--> {tmp_path}/second.yaml:6:12" in shown
+
+
+@pytest.mark.parametrize(
+    ("target", "other"),
+    [
+        ("kind: kubernetes, namespace: llm", "kind: kubernetes, namespace: other"),
+        ("kind: systemd, hosts: [h1]", "kind: systemd, hosts: [h2]"),
+        ("kind: systemd, hosts: [h1]", "kind: compose"),
+        ("kind: local", "kind: local"),
+    ],
+)
+def test_fleets_that_take_nothing_of_each_other_are_not_told_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str, other: str
+) -> None:
+    assert run(pair(tmp_path, target, other)) == 0
+    assert "LC3067" not in told(capsys)
+
+
+def test_two_fleets_of_one_name_are_wrong_by_themselves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(pair(tmp_path, "kind: systemd", name="a-b")) == 65
+    shown = told(capsys)
+    assert "LC1060" in shown
+    assert "LC3067" not in shown

@@ -376,6 +376,18 @@ def traffic_breaks_off(bench: Bench) -> Sequence[Problem]:
     return raised(lambda: _attend(ended, "demo", traffic, log, lambda _line: None))
 
 
+def beside(target: str) -> Meet:
+    """Two fleets in a target like this, of one command."""
+
+    def meet(bench: Bench) -> Sequence[Problem]:
+        text = fleet_text("- {accelerator: nvidia-h100}").replace("kind: local", target)
+        (bench.folder / "other.yaml").write_text(text.replace("name: test", "name: other"))
+        (bench.folder / "one.yaml").write_text(text)
+        return command("validate", "one.yaml", "other.yaml")(bench)
+
+    return meet
+
+
 def manifests(text: str) -> Meet:
     """A folder with this manifest, judged."""
 

@@ -188,6 +188,25 @@ def test_a_rehearsal_judges_pairs_as_they_would_run() -> None:
     assert [one.message[:3] for one in raised.value.problems] == ["K47"]
 
 
+def idle(p: str, d: str) -> list[str]:
+    text = fleet().replace("prefill, replicas: 1", f"prefill, {p}")
+    return warned(text.replace("decode, replicas: 1", f"decode, {d}"), "LC3066")
+
+
+def test_a_role_without_replicas_is_told_while_the_other_role_has_some() -> None:
+    (message,) = idle("replicas: 0", "replicas: 2")
+    assert message == (
+        "no replica has the role prefill: those that decode read the prompts too, and hand nothing"
+        " over"
+    )
+    (message,) = idle("replicas: 2", "replicas: 0")
+    assert message == "no replica has the role decode: nothing answers, as prompts alone are read"
+    assert idle("replicas: 0", "replicas: 0") == []
+    assert idle("replicas: 1", "replicas: 1") == []
+    scaled = "autoscale: {min: 1, max: 2}"
+    assert idle(scaled, "replicas: 2") == []
+
+
 def test_without_roles_nothing_is_handed_over() -> None:
     text = fleet().replace("role: prefill, ", "").replace("role: decode, ", "")
     text = text.replace("    disaggregation: {transport: ib}\n", "")

@@ -492,3 +492,28 @@ def test_more_replicas_than_the_inventory_has_devices_for_are_warned_of(
     found = [one for one in plan_text(text).warnings if one.code == "LC3031"]
     assert [one.message.split()[0] for one in found] == told
     assert all(one.place and one.place.path.endswith("variants[0].autoscale") for one in found)
+
+
+@pytest.mark.parametrize("kind", get_args(TargetKind))
+def test_a_target_in_which_nothing_runs_is_told(kind: str) -> None:
+    other = f"{{name: other, kind: {kind}}}"
+    words = "{name: v, accelerator: nvidia-h100, target: here"
+    endpoint = "{accelerator: x, name: e, endpoint: {url: 'http://h:1'}}"
+    text = on(f"{LOCAL}, {other}", f"- {words}}}\n- {endpoint}", spec="router: {target: here}")
+    (empty,) = (p for p in plan_text(text).warnings if p.code == "LC3051")
+    assert empty.message == f"target other ({kind}) stays empty: no variant is placed there"
+    assert empty.place is not None
+    assert empty.place.path == "spec.targets[1].name"
+
+
+def test_a_target_that_holds_the_router_alone_or_a_variant_is_not_empty() -> None:
+    both = f"{LOCAL}, {{name: other, kind: systemd}}"
+    variant = "- {name: v, accelerator: nvidia-h100, target: other}"
+    text = on(both, variant, spec="router: {target: other}")
+    assert [p.message for p in plan_text(text).warnings if p.code == "LC3051"] == [
+        "target here (local) stays empty: no variant is placed there"
+    ]
+    text = on(f"{GKE}, {{name: other, kind: systemd, hosts: [h]}}", variant).replace(
+        "  models:", "  router: {target: here}\n  models:"
+    )
+    assert "LC3051" not in {p.code for p in plan_text(text).warnings}

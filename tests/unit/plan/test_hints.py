@@ -30,6 +30,10 @@ GPT_OSS = "hf://openai/gpt-oss-20b"
         ("engineArgs: {gpuMemoryUtilization: 1.5}", "Write 0.92 for 92 %"),
         ("engineArgs: {enforceEager: 'true'}", "Write true, without quotes."),
         ("engineArgs: {gpuMemoryUtilization: 90}", "Write 0.9, or leave it out"),
+        ("engineArgs: {gpuMemoryUtilization: 9}", "Write 0.9, or leave it out"),
+        ("engineArgs: {gpuMemoryUtilization: 9.5}", "Write 0.95, or leave it out"),
+        ("engineArgs: {gpuMemoryUtilization: 10}", "Write 0.1, or leave it out"),
+        ("engineArgs: {gpuMemoryUtilization: 100}", "Write 1, or leave it out"),
         ("engineArgs: {cpuOffloadGb: 20GB}", "Write 20, without quotes or unit."),
         ("extraArgs: [--cpu-offload-gb, 20 GiB]", "Write 20, without quotes or unit."),
         ("engineArgs: {noEnablePrefixCaching: true}", "Write enablePrefixCaching: false."),
@@ -48,6 +52,39 @@ GPT_OSS = "hf://openai/gpt-oss-20b"
 )
 def test_a_wrong_word_for_an_engine_is_answered_with_the_right_one(words: str, hint: str) -> None:
     assert hint in refused(f"{{{H100}, {words}}}", code=65).remedy
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "hint"),
+    [
+        ("nvidia-h100", "To keep KV in main memory (OffloadingConnector) write kvOffloadingSize"),
+        ("google-tpu-v6e", "takes TPUOffloadConnector here, of an engine that you start yourself"),
+        ("cpu-x86, engine: {name: vllm}", "In main memory KV is not kept here."),
+    ],
+)
+def test_a_connector_is_answered_with_what_is_written_instead(accelerator: str, hint: str) -> None:
+    words = 'engineArgs: {kvTransferConfig: \'{"kv_connector": "OffloadingConnector"}\'}'
+    text = fleet_text(f"- {{name: v, accelerator: {accelerator}, {words}}}")
+    (problem,) = (found for found in problems_of(text, code=65) if found.code == "LC2023")
+    assert problem.remedy.startswith("For prefill and decode apart give variants their role.")
+    assert hint in problem.remedy
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("engineArgs: {enableAutotuner: true}", "A key of the YAML file that --config names"),
+        ("extraArgs: [--moe_config.backend, CUTLASS]", "A key of the YAML file that --config"),
+        ("engineArgs: {kvCacheConfig: '{}'}", "Write kvCacheDtype and freeGpuMemoryFraction"),
+        ("extraArgs: [--max_input_len, '5']", "Write --max_num_tokens"),
+        ("engineArgs: {maxInputLen: 5}", "Write --max_num_tokens"),
+    ],
+)
+def test_what_has_no_flag_of_tensorrt_llm_is_told_where_it_belongs(words: str, hint: str) -> None:
+    trtllm = "accelerator: nvidia-h100, engine: {name: trtllm}"
+    assert hint in refused(f"{{name: v, {trtllm}, {words}}}", code=65).remedy
+    plain = refused(f"{{{H100}, engineArgs: {{enableAutotuner: true}}}}", code=65)
+    assert "YAML" not in plain.remedy
 
 
 def test_an_engine_that_no_profile_has_there_is_not_said_to_be_unable_to_run() -> None:

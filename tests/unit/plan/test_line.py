@@ -68,6 +68,41 @@ def test_a_simulated_engine_stands_for_one_that_takes_the_words() -> None:
     assert planned("{name: v, accelerator: nvidia-h200, engine: {name: sim}}", uri=dsa).simulated
 
 
+@pytest.mark.parametrize(
+    ("words", "told", "hint"),
+    [
+        (
+            "engineArgs: {kvCacheDtype: fp8_ds_mla}",
+            "with --kv-cache-dtype fp8_ds_mla and --block-size 16 (set by profile nvidia-h100)",
+            "Leave --kv-cache-dtype fp8_ds_mla out: the engine then takes what the model needs.",
+        ),
+        (
+            "engineArgs: {kvCacheDtype: fp8_ds_mla, blockSize: 32}",
+            "with --kv-cache-dtype fp8_ds_mla and --block-size 32",
+            "Leave --kv-cache-dtype fp8_ds_mla and --block-size 32 out: the engine then takes what"
+            " the model needs.",
+        ),
+    ],
+)
+def test_what_no_user_wrote_is_told_with_who_did(words: str, told: str, hint: str) -> None:
+    (problem,) = problems_of(fleet_text(f"- {{{H100}, {words}}}", uri=QWEN))
+    assert problem.message.endswith(told)
+    assert problem.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("words", "who"),
+    [
+        ("maxNumActiveSeqs: 5000", " (--max-num-seqs is set by profile nvidia-h100)"),
+        ("maxNumActiveSeqs: 5000, maxNumSeqs: 64", ""),
+    ],
+)
+def test_a_value_that_a_rule_names_is_told_with_who_set_it(words: str, who: str) -> None:
+    (problem,) = problems_of(fleet_text(f"- {{{H100}, engineArgs: {{{words}}}}}", uri=QWEN))
+    assert problem.message.endswith(who)
+    assert who or not problem.message.endswith(")")
+
+
 def test_what_a_variant_says_twice_is_warned_of() -> None:
     variant = f"{{{H100}, parallelism: {{tensor: 2}}, engineArgs: {{tensorParallelSize: 4}}}}"
     assert warned(variant, uri=QWEN) == ("LC2042",)
@@ -84,7 +119,7 @@ def test_what_a_variant_says_twice_is_warned_of() -> None:
         ("nvidia-b200", "deepseek-ai/DeepSeek-V4-Flash", 256),
         ("nvidia-b300", "zai-org/GLM-5", 64),
         ("nvidia-h100", "Qwen/Qwen3-8B", 16),
-        ("cpu-arm", "deepseek-ai/DeepSeek-R1", 16),
+        ("cpu-arm", "moonshotai/Kimi-K2.5", 16),
     ],
 )
 def test_blocks_that_nobody_says_are_those_of_the_attention(

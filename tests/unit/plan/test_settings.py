@@ -2,10 +2,14 @@
 
 import itertools
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from llmd_ctl.plan import PlannedVariant
+from llmd_ctl.plan.report import Report
+from llmd_ctl.plan.settings import Settings
+from llmd_ctl.profiles import Catalog
 from tests.unit.plan.fleets import (
     fleet_text,
     plan_text,
@@ -17,6 +21,20 @@ from tests.unit.plan.fleets import (
 )
 
 H100 = "name: v, accelerator: nvidia-h100"
+
+
+def test_what_no_user_wrote_is_named_by_who_set_it() -> None:
+    catalog = Catalog.load()
+    engine, accelerator = catalog.engine("vllm"), catalog.accelerator("nvidia-h100")
+    report = cast(Report, None)  # nothing is wrong, and so nothing is reported
+    settings = Settings(engine, accelerator, accelerator.spec.engines["vllm"], report, None)
+    settings.field("maxSequences", 7, "engineArgs", ("here",))
+    settings.decide("tensor", 2)
+    others = settings.others()
+    assert "--max-num-seqs" not in others
+    assert others["--dtype"] == "the engine's default"
+    assert others["--block-size"] == "set by profile nvidia-h100"
+    assert others["--tensor-parallel-size"] == "set by the plan"
 
 
 def setting(variant: PlannedVariant, flag: str) -> tuple[object, str]:

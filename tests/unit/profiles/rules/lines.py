@@ -76,13 +76,15 @@ def judged(
     version: str | None = None,
     env: Mapping[str, str] | None = None,
     devices: int | None = None,
+    config: Mapping[str, Any] | None = None,
 ) -> Judged:
     """Read the words of a command line and ask the rules."""
     if engine not in CATALOG.accelerator(accelerator).spec.engines:
         return Judged([f"LC2013: {engine} does not run on {accelerator}"], [])
     line, heard = line_of(
-        accelerator, model, argv, engine=engine, version=version, env=env, devices=devices
-    )
+        accelerator, model, argv, engine=engine, version=version, env=env, devices=devices,
+        config=config,
+    )  # fmt: skip
     return Judged(heard.problems, check(line), heard.told)
 
 

@@ -27,7 +27,7 @@ OF_THE_READER = {"V04"}  # it never reaches a line
 
 
 def judge(case: dict[str, Any], words: list[Any], **more: Any) -> Any:
-    own = {key: case.get(key) for key in ("version", "env", "devices")}
+    own = {key: case.get(key) for key in ("version", "env", "devices", "config")}
     own["engine"] = case.get("engine") or "vllm"
     return judged(case["accelerator"], case["model"], words, **{**own, **more})
 

@@ -7,11 +7,11 @@ It joins what the profiles say of an accelerator (its image, the processor besid
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
+from msgspec import Struct
 
 from llmd_ctl.errors import SpecInvalid
 from llmd_ctl.profiles import Accelerator, Catalog, EngineOn
@@ -44,8 +44,7 @@ Json = dict[str, Any]
 Smoke = Annotated[str, Words(("engine", "transfer", "cache", "device", "router", "simulated"))]
 
 
-@dataclass(frozen=True)
-class SmokeTest:
+class SmokeTest(Struct, frozen=True):
     """A command that ends with 0 in an image that is sound. `device`: only beside its device."""
 
     name: Smoke
@@ -53,8 +52,7 @@ class SmokeTest:
     device: bool = False
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """What an image promises."""
 
     engine: str

@@ -20,10 +20,11 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
 from typing import Any, ClassVar, Literal, Self
+
+from msgspec import Struct
 
 Severity = Literal["error", "warning"]
 ALLOWED_SHOWN = 16
@@ -38,8 +39,7 @@ ITEMS = re.compile(r"(?<=,) | (?=and [0-9]+ more )|(?<= more) ")
 NEAR = 0.7  # below it, words that share only some letters are offered for each other
 
 
-@dataclass(frozen=True)
-class CodeDoc:
+class CodeDoc(Struct, frozen=True):
     """What one code means, how its message may read, and what to do when a problem says no more."""
 
     meaning: str
@@ -57,8 +57,7 @@ def codes() -> Mapping[str, CodeDoc]:
     return {code: CodeDoc(**entry) for code, entry in table.items()}
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """A point in a file. Lines and columns count from 1, columns in characters.
 
     `path` is the key's path in the document, `text` the line itself and `length` the number of
@@ -87,8 +86,7 @@ class Place:
         }
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True, dict=True):
     """One thing that is wrong. A `hint` of None means the one in `codes`."""
 
     code: str

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from llmd_ctl.apply.machine import Machine
 from llmd_ctl.apply.state import StateFolder, Unreadable
@@ -37,8 +38,7 @@ def engine_ports(folder: Path, *salt: object) -> tuple[int, ...]:
     return (*ENGINE_PORTS[start:], *ENGINE_PORTS[:start])
 
 
-@dataclass
-class PortBook:
+class PortBook(Struct):
     """The ports of one fleet. Every change is written before the port is used."""
 
     folder: StateFolder

@@ -7,7 +7,8 @@ anywhere, the same call again goes on from where things are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.apply.changes import Change, compare
 from llmd_ctl.apply.events import (
@@ -42,8 +43,7 @@ LEAST_ANSWER_SECONDS = 2.0
 ASKED_API = "completions"
 
 
-@dataclass(frozen=True)
-class ApplyResult:
+class ApplyResult(Struct, frozen=True):
     """What was reached. URLs are None when nobody waited.
 
     `simulated`: the variants (MODEL/VARIANT) with simulated engines, as planned or as their
@@ -61,8 +61,7 @@ class ApplyResult:
 LOCAL = "local"  # the kind of target that is this machine
 
 
-@dataclass(frozen=True)
-class Applying:
+class Applying(Struct, frozen=True):
     """One apply at work."""
 
     plan: Plan

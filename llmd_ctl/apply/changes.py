@@ -8,8 +8,10 @@ another one is a change of its variant, also when the plan says it of the model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.apply.wording import Difference, Said, differences, said
 from llmd_ctl.plan import Plan
@@ -31,8 +33,7 @@ READ_BY_ROUTER = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """One difference. `variant` None is the model itself, `model` None the fleet.
 
     `restarts` counts replicas that are drained, stopped and started anew, `stops` those that
@@ -47,7 +48,7 @@ class Change:
     restarts: int = 0
     stops: int = 0
     router: RouterPart = None
-    keys: tuple[str | None, ...] = field(default=(), compare=False)
+    keys: tuple[str | None, ...] = ()
 
     @property
     def takes_away(self) -> bool:

@@ -7,7 +7,7 @@ history stay.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from llmd_ctl.apply.apply import latest_desired
 from llmd_ctl.apply.events import Listen, RevisionDesired
@@ -22,8 +22,7 @@ from llmd_ctl.errors import ApplyFailed, Interrupted
 LIMIT_SECONDS = 120.0
 
 
-@dataclass(frozen=True)
-class DeleteResult:
+class DeleteResult(Struct, frozen=True):
     """`existed` is False when there was nothing to do."""
 
     existed: bool

@@ -7,43 +7,39 @@ turns them into lines. Nothing depends on anybody listening.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.apply.changes import Change
 
 
-@dataclass(frozen=True)
-class RevisionDesired:
+class RevisionDesired(Struct, frozen=True):
     """The revision is on disk: from here on the controller works towards it."""
 
     revision: int
     changes: tuple[Change, ...]
 
 
-@dataclass(frozen=True)
-class NothingChanged:
+class NothingChanged(Struct, frozen=True):
     """The plan is the one that is desired already."""
 
     revision: int
 
 
-@dataclass(frozen=True)
-class DocumentSetAside:
+class DocumentSetAside(Struct, frozen=True):
     """A state document could not be read; it was kept under another name."""
 
     reason: str
     kept: str
 
 
-@dataclass(frozen=True)
-class ControllerStarted:
+class ControllerStarted(Struct, frozen=True):
     """There was no controller; now there is."""
 
     pid: int
 
 
-@dataclass(frozen=True)
-class StateMoved:
+class StateMoved(Struct, frozen=True):
     """A replica, or the router (`@router`), is in another state. `gone` is the last one."""
 
     name: str
@@ -51,8 +47,7 @@ class StateMoved:
     reason: str
 
 
-@dataclass(frozen=True)
-class EndpointAnswered:
+class EndpointAnswered(Struct, frozen=True):
     """An endpoint answered through the router."""
 
     model: str
@@ -61,8 +56,7 @@ class EndpointAnswered:
     simulated: bool
 
 
-@dataclass(frozen=True)
-class EndpointSilent:
+class EndpointSilent(Struct, frozen=True):
     """An endpoint gives no answer through the router yet, and is asked on.
 
     It is asked `since`, and `until` the limit of the apply; both are unix seconds.
@@ -75,8 +69,7 @@ class EndpointSilent:
     until: float
 
 
-@dataclass(frozen=True)
-class ModelAnswered:
+class ModelAnswered(Struct, frozen=True):
     """The model answered on the data port, as users ask for it."""
 
     model: str

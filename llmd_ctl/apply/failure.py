@@ -7,7 +7,8 @@ here changes anything.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.apply.patience import HOW_TO_CHANGE, Patience
 from llmd_ctl.apply.program import remedy
@@ -25,8 +26,7 @@ LASTING = {"port", "command", "slow", "model"}
 TAIL_LINES = 3
 
 
-@dataclass(frozen=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """Failures that had happened before this apply: only new ones count against it."""
 
     failures: Mapping[str, int]

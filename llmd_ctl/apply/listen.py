@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 PROC = Path("/proc")
 TCP_LISTEN = "0A"
@@ -25,8 +26,7 @@ MAPPED_LOOPBACK = "0" * 16 + _word(b"\0\0\xff\xff") + LOOPBACK  # ::ffff:127.0.0
 EVERYWHERE = {"0" * 8, "0" * 32}
 
 
-@dataclass(frozen=True)
-class Socket:
+class Socket(Struct, frozen=True):
     """A listening socket. `wildcard`: on all addresses of the machine."""
 
     inode: str

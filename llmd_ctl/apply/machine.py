@@ -8,9 +8,10 @@ The real ones are in `files.py`, `process.py`, `network.py` and `clock.py`; noth
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from llmd_ctl.apply.records import ProcessId
 from llmd_ctl.router.answer import Answer, RouterStatus
@@ -26,8 +27,7 @@ class CannotSpawn(Exception):
     """A command that can't be started at all, such as one that isn't installed."""
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """A process to start in a session of its own. `env` is added to the caller's environment.
 
     The caller is the controller, which has the environment of the `apply` that started it.
@@ -38,8 +38,7 @@ class Launch:
     log: Path
 
 
-@dataclass(frozen=True)
-class Marked:
+class Marked(Struct, frozen=True):
     """A live process that carries a fleet's marker. `leader`: it leads its own session."""
 
     process: ProcessId
@@ -48,16 +47,14 @@ class Marked:
     leader: bool
 
 
-@dataclass(frozen=True)
-class Listener:
+class Listener(Struct, frozen=True):
     """Who listens on a TCP port; `pid` is None when another user's process can't be seen."""
 
     pid: int | None
     command: str
 
 
-@dataclass(frozen=True)
-class Health:
+class Health(Struct, frozen=True):
     """What an engine's port answers. `misnamed`: it serves, but not the model that it should."""
 
     ok: bool
@@ -163,8 +160,7 @@ class Clock(Protocol):
         """Wait; a signal may end it early."""
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """All of it, built once by the command and passed down."""
 
     files: FilePort

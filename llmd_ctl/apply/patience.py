@@ -6,7 +6,7 @@ Made by `apply`, which notes here who was asked and what came; its words go into
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from llmd_ctl.apply.machine import Clock
 
@@ -14,8 +14,7 @@ NO_ANSWER_YET = "no answer yet"
 HOW_TO_CHANGE = "`--timeout 10m` waits longer"
 
 
-@dataclass(frozen=True)
-class Silence:
+class Silence(Struct, frozen=True):
     """Someone who was asked and did not answer; `since` is monotonic, `since_wall` unix seconds."""
 
     since: float
@@ -23,8 +22,7 @@ class Silence:
     reason: str
 
 
-@dataclass
-class Patience:
+class Patience(Struct):
     """One apply's wait. `limit_seconds` counts from `began`, which is monotonic."""
 
     clock: Clock

@@ -7,8 +7,9 @@ time and command line, since a pid alone may have been given to somebody else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 Json = dict[str, Any]
 ReplicaState = Literal["starting", "ready", "draining", "stopping", "backoff"]
@@ -19,8 +20,7 @@ Trouble = Literal["port", "conflict", "command", "slow", "model"]
 ROUTER_MARK = "@router"
 
 
-@dataclass(frozen=True)
-class ProcessId:
+class ProcessId(Struct, frozen=True):
     """One process for good: a pid that is used again has another start time."""
 
     pid: int
@@ -37,8 +37,7 @@ class ProcessId:
         return cls(int(doc["pid"]), int(doc["startTime"]), tuple(doc["cmdline"]))
 
 
-@dataclass(frozen=True)
-class Desired:
+class Desired(Struct, frozen=True):
     """What `apply` or `delete` asked for. `plan` is the plan's JSON; None after a delete."""
 
     revision: int
@@ -60,8 +59,7 @@ class Desired:
         return cls(int(doc["revision"]), bool(doc["deleted"]), doc["plan"])
 
 
-@dataclass(frozen=True)
-class ReplicaRecord:
+class ReplicaRecord(Struct, frozen=True):
     """One replica as the controller sees it. `since` is unix seconds; `failures` in a row."""
 
     name: str
@@ -117,8 +115,7 @@ class ReplicaRecord:
         )
 
 
-@dataclass(frozen=True)
-class RouterRecord:
+class RouterRecord(Struct, frozen=True):
     """The router as the controller sees it. `state`: starting, ready, backoff or stopping.
 
     `served`: it has been ready on this address once, so people may have it.
@@ -162,8 +159,7 @@ class RouterRecord:
         )
 
 
-@dataclass(frozen=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """What the controller `pid` last saw: of a dead one, this is only history.
 
     `converged`: all of `revision` is up, and nothing else is.

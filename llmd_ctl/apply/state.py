@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from llmd_ctl.apply.machine import FilePort
 from llmd_ctl.apply.records import Desired, Observed, ProcessId
@@ -43,8 +44,7 @@ def state_root(environ: Mapping[str, str]) -> Path:
     return folder / "llmd-ctl"
 
 
-@dataclass(frozen=True)
-class StateFolder:
+class StateFolder(Struct, frozen=True):
     """One fleet's folder."""
 
     fleet: str

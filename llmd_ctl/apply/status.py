@@ -7,8 +7,9 @@ controller is away is said first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from llmd_ctl.apply.machine import Machine
 from llmd_ctl.apply.records import ROUTER_MARK, Desired, Observed, ReplicaRecord
@@ -23,8 +24,7 @@ Json = dict[str, Any]
 REPLACED = "LC2035"  # the warning of a plan that numbers rest on a profile under another's name
 
 
-@dataclass(frozen=True)
-class ReplicaStatus:
+class ReplicaStatus(Struct, frozen=True):
     """One endpoint. `state` is that of its process, the rest the router's view of it."""
 
     name: str
@@ -58,8 +58,7 @@ class ReplicaStatus:
         }
 
 
-@dataclass(frozen=True)
-class VariantStatus:
+class VariantStatus(Struct, frozen=True):
     """One variant. `ready` counts what both the controller and the router call ready.
 
     `simulated`: as planned, or as the answers of an endpoint said to the router.
@@ -93,8 +92,7 @@ class VariantStatus:
         }
 
 
-@dataclass(frozen=True)
-class ModelStatus:
+class ModelStatus(Struct, frozen=True):
     """One model."""
 
     name: str
@@ -110,8 +108,7 @@ class ModelStatus:
         }
 
 
-@dataclass(frozen=True)
-class FleetStatus:
+class FleetStatus(Struct, frozen=True):
     """All of it. `controller`: running, not running, or ended (after a delete)."""
 
     fleet: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
+
+from msgspec import Struct
 
 from llmd_ctl.plan.units import duration
 
@@ -45,8 +46,7 @@ SIZES = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10), ("", 1))
 UNITS = (*MICROSECONDS, "Bytes")
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One leaf of the plan that differs, by the plan's own path."""
 
     path: str
@@ -59,8 +59,7 @@ class Difference:
         return self.path.partition(".")[0]
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(Struct, frozen=True):
     """One reason, and the key of the file that says it; None where none does.
 
     A key is below its model or variant unless it begins with `spec`; empty, it is that one itself.

@@ -16,9 +16,10 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from llmd_ctl.apply.files import RealFiles
 from llmd_ctl.errors import Interrupted, UsageError
@@ -31,8 +32,7 @@ LINE = re.compile(r"[^\n]*\n|[^\n]+")
 NOT_A_FOLDER = (errno.EEXIST, errno.ENOTDIR)
 
 
-@dataclass(frozen=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """Whose files a folder holds."""
 
     fleet: str
@@ -40,8 +40,7 @@ class Owner:
     format: str
 
 
-@dataclass(frozen=True)
-class State:
+class State(Struct, frozen=True):
     """A rendering beside what is in the folder. Paths are relative to it."""
 
     files: tuple[RenderedFile, ...]

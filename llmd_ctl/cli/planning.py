@@ -9,9 +9,10 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from msgspec import Struct
 
 from llmd_ctl.errors import Problem, SpecInvalid, UsageError
 
@@ -102,8 +103,7 @@ def is_plan_file(source: str) -> bool:
     return source != "-" and read_plan_file(source) is not None
 
 
-@dataclass(frozen=True)
-class Preview:
+class Preview(Struct, frozen=True):
     """A plan and what it would change; `shown` is that for people, with places in the file."""
 
     plan: Plan
@@ -226,8 +226,7 @@ def changes_of(plan: Plan) -> tuple[Change, ...]:
     return compare(before, plan, _running(observed.content) if observed.known else None)
 
 
-@dataclass(frozen=True)
-class _Found(Generic[T]):
+class _Found(Struct, Generic[T], frozen=True):
     """A document of the state folder. Not known: it is there and can't be read."""
 
     content: T | None

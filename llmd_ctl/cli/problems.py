@@ -6,8 +6,9 @@ what neighbours would all be told to do is told once, below them.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from llmd_ctl.cli import output
 
@@ -40,7 +41,7 @@ def _with_names(problem: Problem) -> Problem:
     place = problem.place
     if problem.code != NO_NAME or place is None or not place.path.endswith(".accelerator"):
         return problem
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from llmd_ctl.profiles import Catalog
     from llmd_ctl.profiles.likely import told

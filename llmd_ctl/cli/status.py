@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
 from llmd_ctl.cli.options import Output
 from llmd_ctl.cli.output import Format

@@ -7,9 +7,9 @@ important one first, and stand named under each row. It decides no width: rich s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -21,8 +21,7 @@ MARGIN = " "
 UNDER = "     "
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """One column. `leaves`: when there is no room, the highest goes first; 0 stays."""
 
     name: str
@@ -94,8 +93,7 @@ class Sheet:
         return Hanging(UNDER, Text(" · ").join(said))
 
 
-@dataclass(frozen=True)
-class Hanging:
+class Hanging(Struct, frozen=True):
     """Text after a label; where it takes several lines, all of them begin where it began."""
 
     label: str
@@ -111,8 +109,7 @@ class Hanging:
             yield Text(self.label if number == 0 else " " * cell_len(self.label)) + line
 
 
-@dataclass(frozen=True)
-class Either:
+class Either(Struct, frozen=True):
     """`wide` where there is room for it, else `narrow`."""
 
     wide: RenderableType

@@ -7,10 +7,10 @@ the same rules. Exits 65 for a wrong file, 66 for what can't fit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from llmd_ctl.cli.options import MaybeSources, ReportOutput
 from llmd_ctl.cli.output import ReportFormat
@@ -57,8 +57,7 @@ def validate(
     return code
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """What was looked at."""
 
     files: list[str]

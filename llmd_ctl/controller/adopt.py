@@ -8,7 +8,9 @@ killed between starting it and writing it down. Everything else on the machine i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.apply.machine import Machine, Marked
 from llmd_ctl.apply.records import ROUTER_MARK, Observed, ProcessId, ReplicaRecord
@@ -16,8 +18,7 @@ from llmd_ctl.apply.state import StateFolder
 from llmd_ctl.render import ReplicaSpec
 
 
-@dataclass(frozen=True)
-class Adoption:
+class Adoption(Struct, frozen=True):
     """The inheritance: replicas with or without a process, the router, and who has to go.
 
     `router_served`: people may have the router's address, whether it runs or not.

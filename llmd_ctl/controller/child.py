@@ -7,15 +7,15 @@ never signals a process that isn't the one it started or adopted.
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.apply.machine import CannotSpawn, Launch, Listener, Machine
 from llmd_ctl.apply.records import ProcessId, Trouble
 from llmd_ctl.apply.state import StateFolder
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """How patient the controller is, in seconds.
 
     `drain_seconds` equals the router's own default: longer streams would be cut there anyway.
@@ -35,8 +35,7 @@ class Limits:
     port_ready_seconds: float = 30.0
 
 
-@dataclass(frozen=True)
-class Yard:
+class Yard(Struct, frozen=True):
     """Where children live: the fleet's folder, the machine and the limits."""
 
     folder: StateFolder

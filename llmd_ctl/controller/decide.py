@@ -12,7 +12,8 @@ Called by the loop every tick. The rules, in order:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.apply.records import ReplicaRecord
 from llmd_ctl.render import ReplicaSpec
@@ -20,8 +21,7 @@ from llmd_ctl.render import ReplicaSpec
 LEAVING = ("draining", "stopping")
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What changes in this tick; everything else goes on as it is."""
 
     start: tuple[ReplicaSpec, ...]

@@ -12,9 +12,10 @@ another port; the stranger is only named.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from llmd_ctl.apply.address import NoPort, PortBook
 from llmd_ctl.apply.machine import (

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import secrets
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from llmd_ctl.apply.address import (
     ADMIN_PORTS,

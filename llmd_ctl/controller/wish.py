@@ -7,7 +7,9 @@ can't be used never stops what runs: the revision before goes on, and the proble
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.apply.records import Desired, ReplicaRecord
 from llmd_ctl.apply.state import StateFolder, Unreadable
@@ -16,8 +18,7 @@ from llmd_ctl.plan import Plan, PlannedModel, PlannedVariant
 from llmd_ctl.render import ReplicaSpec, replica_specs
 
 
-@dataclass(frozen=True, eq=False)
-class Wish:
+class Wish(Struct, frozen=True, eq=False):
     """A desired revision. Without a plan nothing should run; `problem` is for people."""
 
     content: bytes | None

@@ -11,7 +11,7 @@ Times are microseconds, rates are tokens or requests a second, and all of them a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from llmd_ctl import _native
 from llmd_ctl.perf.facts import Confidence, ReplicaFacts
@@ -29,8 +29,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Capacity:
+class Capacity(Struct, frozen=True):
     """What a replica whose slots are always taken carries, under one kind of request.
 
     `batch` sequences decode at once with `itl_us` microseconds between two tokens. The prefill

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Literal, Self
+
+from msgspec import Struct
 
 Confidence = Literal["high", "medium", "low"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplicaFacts:
+class ReplicaFacts(Struct, frozen=True, kw_only=True, dict=True):
     """Everything `llmd-perf` needs to know of one replica."""
 
     speed: float
@@ -108,7 +108,7 @@ class ReplicaFacts:
 @cache
 def _names() -> Mapping[str, str]:
     """The fields' names by their keys in JSON. All are scalars: there is nothing to copy."""
-    return {_camel(name): name for name in ReplicaFacts.__dataclass_fields__}
+    return {_camel(name): name for name in ReplicaFacts.__struct_fields__}
 
 
 def _camel(name: str) -> str:

@@ -9,8 +9,9 @@ this table. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.spec import fleet as spec
@@ -22,8 +23,7 @@ KINDS: tuple[str, ...] = ("local", "kubernetes", "systemd", "compose")
 ROUTERS: tuple[str, ...] = ("llmd-ctl", "llm-d")
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """What cannot be carried out, why, and what to do instead."""
 
     verdict: Literal["refused", "ignored"]

@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
@@ -30,6 +31,7 @@ ENDPOINT: TypeAdapter[str] = TypeAdapter(fields.EndpointUrl, config=LATE)
 COLLECTOR: TypeAdapter[str] = TypeAdapter(fields.CollectorUrl, config=LATE)
 # As in fleet files: more is a slip of the finger, and would be started.
 MOST_REPLICAS = 10_000
+SIGNED = frozenset({"kv_bytes_free"})  # below 0 where the weights alone are too big
 
 
 def impossible(plan: Plan) -> tuple[Problem, ...]:
@@ -106,17 +108,17 @@ def _ranges(plan: Plan) -> Iterator[Problem]:
         if variant.replicas > MOST_REPLICAS:
             message = f"there are at most {MOST_REPLICAS} replicas"
             yield _problem(f"{at}.replicas", message, str(variant.replicas))
-        for name, ranks in dataclasses.asdict(variant.parallelism).items():
+        for name, ranks in asdict(variant.parallelism).items():
             if ranks == 0:
                 yield _problem(f"{at}.parallelism.{name}", "parallelism is at least 1", "0")
 
 
 def _values(value: Any, at: str, *, signed: bool) -> Iterator[Problem]:
     """Numbers below 0 where the record does not allow one, and text that is none."""
-    if dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            item, where = getattr(value, field.name), f"{at}.{to_camel(field.name)}"
-            yield from _values(item, where, signed=field.metadata.get("signed", False))
+    if isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            item, where = getattr(value, name), f"{at}.{to_camel(name)}"
+            yield from _values(item, where, signed=name in SIGNED)
     elif isinstance(value, Mapping):  # engine flags, environments, facts: checked by their users
         for key, item in value.items():
             yield from _values(key, f"{at}.{key}", signed=True)

@@ -7,12 +7,12 @@ was edited into nonsense is refused and not half understood.
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from msgspec import Struct, StructMeta
 from pydantic.alias_generators import to_camel
 
 from llmd_ctl.errors import Problem, SpecInvalid
@@ -33,7 +33,7 @@ def to_json(value: Any) -> Any:
         return value
     if isinstance(value, Problem):
         return value.to_json()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Struct):
         return {key: to_json(getattr(value, name)) for name, key, _ in _fields(type(value))}
     if isinstance(value, Mapping):
         return {key: to_json(item) for key, item in value.items()}
@@ -59,7 +59,7 @@ def from_json(cls: type[T], document: Any, schema: str) -> T:
 def _fields(cls: Any) -> tuple[tuple[str, str, Any], ...]:
     """Return name, JSON key and annotation of every field."""
     hints = get_type_hints(cls)
-    return tuple((f.name, to_camel(f.name), hints[f.name]) for f in dataclasses.fields(cls))
+    return tuple((name, to_camel(name), hints[name]) for name in cls.__struct_fields__)
 
 
 def _record(cls: Any, document: Any, at: str) -> Any:
@@ -95,7 +95,7 @@ def _value(hint: Any, value: Any, at: str) -> Any:
     if hint is Problem:
         _checked(value, isinstance(value, Mapping), at, "a problem")
         return _record(Problem, {k: v for k, v in value.items() if k != GUESS}, at)
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+    if isinstance(hint, StructMeta):
         return _record(hint, value, at)
     return _scalar(hint, value, at)
 

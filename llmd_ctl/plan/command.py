@@ -7,7 +7,8 @@ settings. `{host}`, `{port}`, `{python}` and `{config}` stay open for whoever st
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.profiles.accelerator import EngineOn
 from llmd_ctl.profiles.engine import Engine
@@ -16,8 +17,7 @@ from llmd_ctl.profiles.several import Several
 HUGGING_FACE = "hf://"
 
 
-@dataclass(frozen=True)
-class Served:
+class Served(Struct, frozen=True):
     """The model a replica serves: what the engine loads, and under which names it answers."""
 
     model: str

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.plan.place import HostDevices, PlannedTarget
 from llmd_ctl.plan.records import PlannedModel, PlannedVariant
@@ -23,8 +24,7 @@ HERE = ""
 LONGEST_NAME = 63 - len("-9999")  # of a variant: a label of the DNS less the replica's number
 
 
-@dataclass(frozen=True)
-class Seat:
+class Seat(Struct, frozen=True):
     """Where one replica runs. `host` is empty where the target names none: the machine itself."""
 
     name: str  # the same at every rendering: of its unit, its container and its endpoint
@@ -36,8 +36,7 @@ class Seat:
     devices: tuple[int, ...]  # as the variable counts them
 
 
-@dataclass(frozen=True)
-class _Wish:
+class _Wish(Struct, frozen=True):
     model: PlannedModel
     variant: PlannedVariant
     index: int
@@ -51,8 +50,7 @@ class _Wish:
         )
 
 
-@dataclass
-class _Host:
+class _Host(Struct):
     """What is taken of one host."""
 
     name: str

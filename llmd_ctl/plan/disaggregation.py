@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.plan.engines import Chosen
 from llmd_ctl.plan.place import Transfer
@@ -59,8 +61,7 @@ def transfer_of(ready: Ready, model: spec.Model, path: Path, report: Report) -> 
     )
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(Struct, frozen=True):
     """A variable that a role brings, and whose it is."""
 
     value: str

@@ -6,7 +6,8 @@ it can. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.plan.capabilities import router_target
 from llmd_ctl.plan.claims import accelerators_of, is_claimed
@@ -35,8 +36,7 @@ from llmd_ctl.spec import fleet as spec
 LOCAL = "local"
 
 
-@dataclass(frozen=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """A group of chips as a cluster hands it out, and the devices and hosts in it."""
 
     topology: str

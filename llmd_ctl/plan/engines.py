@@ -6,7 +6,7 @@ the place on the accelerator (reserve, block size, …) of the engine it stands 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.profiles.accelerator import Accelerator, EngineOn
@@ -18,8 +18,7 @@ DEFAULT = spec.EngineRef(name="vllm")
 SIMULATED = "sim"
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """An engine on an accelerator. `engine` is what the settings are written for."""
 
     engine: Engine

@@ -7,7 +7,8 @@ No time is computed here: that is `llmd-perf`. Called by `planner`. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.perf import ReplicaFacts
 from llmd_ctl.plan import memory
@@ -38,8 +39,7 @@ COMPUTING = "computing speed"
 COLLECTIVES_PER_LAYER = 2  # after attention and after the feed-forward
 
 
-@dataclass(frozen=True)
-class Rates:
+class Rates(Struct, frozen=True):
     """Achieved rates of one device, with what had to stand in for a missing figure."""
 
     weight_bandwidth: float
@@ -50,8 +50,7 @@ class Rates:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Replica:
+class Replica(Struct, frozen=True):
     """What a replica is made of."""
 
     accelerator: Accelerator

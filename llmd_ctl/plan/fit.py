@@ -14,8 +14,10 @@ Called by `planner`. Pure.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.plan import memory
 from llmd_ctl.plan.kept import Keeping, kept
@@ -27,8 +29,7 @@ GIB = 2**30
 Share = Literal["all", "static", "free"]
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(Struct, frozen=True):
     """The memory of one device and what the engine leaves of it."""
 
     memory_bytes: int
@@ -38,8 +39,7 @@ class Device:
     share_of: Share = "all"  # what the utilization is a share of
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(Struct, frozen=True):
     """What the engine is asked to hold."""
 
     max_model_len: int

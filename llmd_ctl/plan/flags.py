@@ -9,8 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.errors import closest
 from llmd_ctl.plan import flag_hint
@@ -34,8 +36,7 @@ SHORT = 2  # characters of a flag of one letter, such as -O
 DECIMAL = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(Struct, frozen=True):
     """A flag that somebody set. `words` is how it stands on a command line."""
 
     flag: str

@@ -7,7 +7,8 @@ leaves them packed, is said by the accelerator's profile (`unpacked`). Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from llmd_ctl.plan.engines import Chosen
 from llmd_ctl.profiles.shape import DTYPE_BYTES, ModelShape

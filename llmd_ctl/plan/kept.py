@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.plan.memory import entry_bytes
 from llmd_ctl.profiles.cache import CacheGroup
@@ -24,8 +25,7 @@ LEAST_LATENT_BLOCK = 128  # where latents stand beside states
 STATES_WITH_PREFIXES = 2  # blocks of state a request holds where prefixes are kept (mode align)
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """Bytes on one device."""
 
     token: float  # for each token of context
@@ -36,8 +36,7 @@ class Kept:
     state_block: float = 0.0  # one state in all layers; kept for each cached block of a prefix
 
 
-@dataclass(frozen=True)
-class Keeping:
+class Keeping(Struct, frozen=True):
     """How an engine keeps it."""
 
     tensor: int

@@ -7,8 +7,9 @@ of it (`Observed.models`). A profile of the user's that has the model's name com
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from llmd_ctl.plan.command import HUGGING_FACE, Served
 from llmd_ctl.plan.observed import Observed

@@ -7,13 +7,13 @@ path (`LoadedFleet.resolve(uri)`). What was not looked at stays None or absent, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from llmd_ctl.profiles.model import LocalModel
 
 
-@dataclass(frozen=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """This machine and the models on it."""
 
     accelerators: Mapping[str, int] = field(default_factory=dict)

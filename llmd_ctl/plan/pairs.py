@@ -8,7 +8,8 @@ find gets its place in the fleet file. Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.plan.line import line_of, place_of
 from llmd_ctl.plan.place import Disaggregation
@@ -28,8 +29,7 @@ ALONE = {
 }
 
 
-@dataclass(frozen=True)
-class Half:
+class Half(Struct, frozen=True):
     """A variant of a model with roles: its words, and what was planned of them."""
 
     ready: Ready

@@ -8,15 +8,15 @@ what is rendered. None and empty is "not known" or "not asked for": then nothing
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 # Words of a command of a replica over several hosts, each alone: the address of the first host, to
 # which a port may be added, and which of them it is.
 LEADER, RANK = "{leader}", "{rank}"
 
 
-@dataclass(frozen=True)
-class PlannedTarget:
+class PlannedTarget(Struct, frozen=True):
     """A target of the fleet. `hosts` of units; `namespace` and `provider` of a cluster."""
 
     name: str
@@ -26,8 +26,7 @@ class PlannedTarget:
     hosts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(Struct, frozen=True):
     """A container image: `reference` with its tag, and where one is known the digest for it."""
 
     reference: str
@@ -41,8 +40,7 @@ class Image:
         return self.reference if self.digest is None else f"{name}@{self.digest}"
 
 
-@dataclass(frozen=True)
-class Container:
+class Container(Struct, frozen=True):
     """What the process gets of its machine beside accelerators. Bytes are whole numbers."""
 
     cpu: float | None = None  # cores
@@ -58,8 +56,7 @@ class Container:
     runtime: str | None = None
 
 
-@dataclass(frozen=True)
-class HostDevices:
+class HostDevices(Struct, frozen=True):
     """How the devices of one machine, `count` of them, are dealt out where no cluster does it.
 
     The engine finds its own in `variable`, as numbers from 0, each for `unit` devices; a container
@@ -77,8 +74,7 @@ class HostDevices:
     classes: tuple[str, ...] = ()  # of /proc/devices, for a unit
 
 
-@dataclass(frozen=True)
-class Secret:
+class Secret(Struct, frozen=True):
     """A secret by name. `env` None: each key is a variable; else `key` of it is that variable."""
 
     name: str
@@ -86,8 +82,7 @@ class Secret:
     key: str | None = None
 
 
-@dataclass(frozen=True)
-class Cache:
+class Cache(Struct, frozen=True):
     """Where weights and compiled graphs are kept; all None: a volume that goes with the replica.
 
     `variables` tell the engine: each is a folder below it, unless the environment says another.
@@ -99,8 +94,7 @@ class Cache:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Toleration:
+class Toleration(Struct, frozen=True):
     """As in Kubernetes; `key` None is every taint, `effect` None each effect."""
 
     key: str | None = None
@@ -110,16 +104,14 @@ class Toleration:
     toleration_seconds: int | None = None
 
 
-@dataclass(frozen=True)
-class NodeLabel:
+class NodeLabel(Struct, frozen=True):
     """A label that a node must have, with any of `values`."""
 
     key: str
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Accelerators:
+class Accelerators(Struct, frozen=True):
     """How a cluster hands out the accelerators of one replica on one host.
 
     `count` of `resource`, or of `device_class` where devices are claimed: one of the two is said.
@@ -132,8 +124,7 @@ class Accelerators:
     domain_class: str | None = None
 
 
-@dataclass(frozen=True)
-class Nodes:
+class Nodes(Struct, frozen=True):
     """Which nodes of a cluster take it; all hosts of a replica have one value of `joined_by`."""
 
     selector: Mapping[str, str] = field(default_factory=dict)
@@ -144,8 +135,7 @@ class Nodes:
     joined_by: str | None = None
 
 
-@dataclass(frozen=True)
-class Autoscale:
+class Autoscale(Struct, frozen=True):
     """Replicas by rule. `in_flight` is what one replica carries at once, by the plan's capacity."""
 
     min: int
@@ -154,8 +144,7 @@ class Autoscale:
     in_flight: int
 
 
-@dataclass(frozen=True)
-class Transfer:
+class Transfer(Struct, frozen=True):
     """How a replica hands KV to another, or takes it over.
 
     `address_variable` is to hold the address at which others reach it; `resource` is that of its
@@ -171,8 +160,7 @@ class Transfer:
     protocol: str | None = None  # by which the proxy tells either side of the other
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """All of it, for one replica (or one router). `hosts`: machines that one replica spans.
 
     The variant's command is that of the first host, `follow` that of the others.
@@ -192,16 +180,14 @@ class Place:
     transfer: Transfer | None = None  # None: it has no role, or is simulated
 
 
-@dataclass(frozen=True)
-class GatewayPods:
+class GatewayPods(Struct, frozen=True):
     """The pods that carry a gateway's requests; without `labels` all of the namespace."""
 
     namespace: str
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Gateway:
+class Gateway(Struct, frozen=True):
     """The Gateway that has the routes; `namespace` None is that of the router."""
 
     name: str
@@ -210,8 +196,7 @@ class Gateway:
     pods: GatewayPods | None = None
 
 
-@dataclass(frozen=True)
-class PlannedRouter:
+class PlannedRouter(Struct, frozen=True):
     """The router: which, how many, and where. `target` is one of the plan's."""
 
     kind: str
@@ -222,8 +207,7 @@ class PlannedRouter:
     gateway: Gateway | None = None  # None: nobody named one
 
 
-@dataclass(frozen=True)
-class Disaggregation:
+class Disaggregation(Struct, frozen=True):
     """How prefill and decode replicas of a model work together."""
 
     connector: str

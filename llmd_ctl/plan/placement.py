@@ -9,10 +9,11 @@ counts. Called by `variant` and `planner` for targets other than this machine. P
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic.alias_generators import to_snake
 
 from llmd_ctl.plan.engines import Chosen
@@ -58,8 +59,7 @@ NOTHING: dict[str, Any] = {  # by what a profile may say that a device plugin se
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Levels:
+class Levels(Struct, frozen=True):
     """What the levels of a fleet say for one variant, or for the router: the lowest first."""
 
     levels: tuple[Placement, ...]

@@ -8,7 +8,7 @@ written in each step, whatever the context. Called by `facts`. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from llmd_ctl.plan.kept import Keeping, kept
 from llmd_ctl.plan.memory import entry_bytes
@@ -16,8 +16,7 @@ from llmd_ctl.profiles.cache import CacheGroup
 from llmd_ctl.profiles.shape import ModelShape
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """Bytes on one device, FLOPs before tensor parallelism."""
 
     token: float  # bytes for each token of context

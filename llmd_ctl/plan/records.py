@@ -8,9 +8,10 @@ Bytes and tokens are whole numbers; "per device" means one GPU, chip, card or (f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Self
+
+from msgspec import Struct, field
 
 from llmd_ctl.errors import Problem, SpecInvalid
 from llmd_ctl.plan.check import impossible
@@ -27,15 +28,13 @@ Scalar = str | int | float | bool
 Verdict = Literal["fits", "too-big"]
 
 
-@dataclass(frozen=True)
-class Simulate:
+class Simulate(Struct, frozen=True):
     """Engines are replaced by simulated ones that run at `speed` times the planned speed."""
 
     speed: float = 1.0
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """The effective value of one engine flag, who set it, and whom that overruled."""
 
     value: Scalar
@@ -43,8 +42,7 @@ class Setting:
     overruled: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Parallel:
+class Parallel(Struct, frozen=True):
     """How one replica is split over devices."""
 
     tensor: int = 1
@@ -58,8 +56,7 @@ class Parallel:
         return self.tensor * self.pipeline * self.data
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """Memory of one device, term by term. `verdict` follows from these numbers (`plan.fit`)."""
 
     verdict: Verdict
@@ -72,7 +69,7 @@ class Fit:
     window_in_flight_bytes: int  # sliding-window KV of prompts under way; 0 without a window
     kv_bytes_limit: int | None  # what the engine was told to take at most; None: all that is left
     # negative when the weights alone are too big
-    kv_bytes_free: int = field(metadata={"signed": True})
+    kv_bytes_free: int
     kv_bytes_per_token: int
     window_bytes_per_request: int
     state_bytes_per_request: int  # of layers with a recurrent state; 0 without them
@@ -84,16 +81,14 @@ class Fit:
     lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """The kind of request that capacity is stated for."""
 
     prompt_tokens: int = 1024
     output_tokens: int = 256
 
 
-@dataclass(frozen=True)
-class Capacity:
+class Capacity(Struct, frozen=True):
     """What one replica carries without end, by `llmd_ctl.perf`."""
 
     prefill_tokens_per_second: float
@@ -106,8 +101,7 @@ class Capacity:
     workload: Workload = Workload()
 
 
-@dataclass(frozen=True)
-class EndpointTls:
+class EndpointTls(Struct, frozen=True):
     """How an https endpoint is believed, and what it is shown. Paths are absolute."""
 
     ca_file: str | None = None
@@ -116,8 +110,7 @@ class EndpointTls:
     server_name: str | None = None
 
 
-@dataclass(frozen=True)
-class PlannedVariant:
+class PlannedVariant(Struct, frozen=True):
     """One way to serve a model, with everything needed to start and to route to a replica."""
 
     name: str
@@ -156,8 +149,7 @@ class PlannedVariant:
         return self.endpoint_url is None
 
 
-@dataclass(frozen=True)
-class Slo:
+class Slo(Struct, frozen=True):
     """What is promised, in microseconds, and of how many requests in a hundred."""
 
     ttft_us: int | None = None
@@ -166,8 +158,7 @@ class Slo:
     itl_percentile: int | None = None
 
 
-@dataclass(frozen=True)
-class Multimodal:
+class Multimodal(Struct, frozen=True):
     """As `multimodal` of a model in router.yaml; None is the router's own number."""
 
     image_tokens: int | None = None
@@ -176,8 +167,7 @@ class Multimodal:
     file_tokens: int | None = None
 
 
-@dataclass(frozen=True)
-class PlannedModel:
+class PlannedModel(Struct, frozen=True):
     """What users ask for by name."""
 
     name: str
@@ -194,8 +184,7 @@ class PlannedModel:
     disaggregation: Disaggregation | None = None  # None: no variant has a role
 
 
-@dataclass(frozen=True)
-class Idle:
+class Idle(Struct, frozen=True):
     """Accelerators of the inventory that no variant uses."""
 
     target: str
@@ -206,8 +195,7 @@ class Idle:
     price_per_hour: float | None  # of the idle devices
 
 
-@dataclass(frozen=True)
-class Traces:
+class Traces(Struct, frozen=True):
     """Where the router sends spans."""
 
     otlp: str
@@ -215,8 +203,7 @@ class Traces:
     sample_ratio: float
 
 
-@dataclass(frozen=True)
-class RouterTls:
+class RouterTls(Struct, frozen=True):
     """TLS on the router's data port. Paths are absolute; None lets in clients of any kind."""
 
     cert_file: str
@@ -224,8 +211,7 @@ class RouterTls:
     client_ca_file: str | None = None
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """The whole fleet in a line. `unpriced` names the variants that make the price unknown."""
 
     fits: bool
@@ -235,8 +221,7 @@ class Summary:
     unpriced: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True, dict=True):
     """What will run, why, and what it can carry."""
 
     fleet: str

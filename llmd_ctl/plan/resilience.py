@@ -6,23 +6,19 @@ are mirrored key by key, so that `render` has nothing to translate.
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from llmd_ctl.plan.codec import to_json
 from llmd_ctl.spec import resilience as spec
 from llmd_ctl.spec.section import Section
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-T = TypeVar("T", bound="DataclassInstance")
+T = TypeVar("T", bound=Struct)
 UNITS = ("_ms", "_bytes")
 
 
-@dataclass(frozen=True)
-class Breaker:
+class Breaker(Struct, frozen=True):
     """As `resilience.breaker` of router.yaml."""
 
     failures: int | None = None
@@ -30,8 +26,7 @@ class Breaker:
     open_max_ms: int | None = None
 
 
-@dataclass(frozen=True)
-class Ejection:
+class Ejection(Struct, frozen=True):
     """As `resilience.ejection` of router.yaml."""
 
     window_ms: int | None = None
@@ -40,8 +35,7 @@ class Ejection:
     max_percent: int | None = None
 
 
-@dataclass(frozen=True)
-class Checks:
+class Checks(Struct, frozen=True):
     """As `resilience.checks` of router.yaml."""
 
     interval_ms: int | None = None
@@ -51,8 +45,7 @@ class Checks:
     path: str | None = None
 
 
-@dataclass(frozen=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """As `retry` of router.yaml."""
 
     attempts: int | None = None
@@ -60,8 +53,7 @@ class Retry:
     budget_min_per_second: int | None = None
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """As `limits` of router.yaml."""
 
     body_bytes: int | None = None
@@ -76,8 +68,7 @@ class Limits:
     quiet_ms: int | None = None
 
 
-@dataclass(frozen=True)
-class Resilience:
+class Resilience(Struct, frozen=True):
     """What the router does about endpoints that fail, and the limits of a request."""
 
     breaker: Breaker = Breaker()
@@ -106,7 +97,7 @@ def taken_over(said: spec.Resilience) -> Resilience:
 
 
 def _record(kind: type[T], section: Section) -> T:
-    names = [field.name for field in dataclasses.fields(kind)]
+    names = kind.__struct_fields__
     return kind(**{name: getattr(section, _without_unit(name)) for name in names})
 
 

@@ -6,7 +6,8 @@ Records that `planner`, `variant` and `measure` hand to each other; nothing is c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from llmd_ctl.plan.engines import Chosen
 from llmd_ctl.plan.models import Shapes
@@ -22,8 +23,7 @@ from llmd_ctl.spec import fleet as spec
 from llmd_ctl.spec.loader import LoadedFleet
 
 
-@dataclass
-class Scene:
+class Scene(Struct):
     """What every variant of a fleet is planned with."""
 
     loaded: LoadedFleet
@@ -41,8 +41,7 @@ class Scene:
         return self.loaded.fleet.spec
 
 
-@dataclass(frozen=True)
-class Ready:
+class Ready(Struct, frozen=True):
     """A variant whose words are all understood."""
 
     variant: spec.Variant

@@ -9,7 +9,9 @@ changed only by a variant that says `unsafe: true`, and that is warned of.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.plan import flag_hint
 from llmd_ctl.plan.flags import FlagReader, Given, written
@@ -25,8 +27,7 @@ VARIANT = 5  # keys of the path to a variant: spec, models, number, variants, nu
 SPLITS = {"tensor", "pipeline", "data", "expert"}  # what an engine without such a flag cannot do
 
 
-@dataclass(frozen=True)
-class _Effective:
+class _Effective(Struct, frozen=True):
     setting: Setting
     words: tuple[str, ...]
     path: Path | None  # where the user wrote it; None: no user did

@@ -7,7 +7,9 @@ was tried and dropped is kept as `ruled_out`. A refusal names the numbers and wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.plan import context, memory
 from llmd_ctl.plan.command import several_of
@@ -31,8 +33,7 @@ SHARES = {
 }
 
 
-@dataclass(frozen=True)
-class Sized:
+class Sized(Struct, frozen=True):
     """A replica that fits, and why it is split as it is."""
 
     parallel: Parallel
@@ -42,8 +43,7 @@ class Sized:
     ruled_out: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Sizing:
+class Sizing(Struct, frozen=True):
     """One replica to be sized. `devices` are those that one machine offers."""
 
     title: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.plan.fit import gib
 from llmd_ctl.plan.observed import Observed
@@ -23,8 +24,7 @@ from llmd_ctl.spec.fleet import FleetSpec, InventoryItem
 Key = tuple[str | None, str]  # target and accelerator
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """A planned variant and where it stands in the file."""
 
     model: str

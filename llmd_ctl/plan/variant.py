@@ -7,7 +7,7 @@ in the report. Pure.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from llmd_ctl import perf
 from llmd_ctl.plan import room, spread

@@ -7,7 +7,9 @@ and none is named that the accelerator, the engine or the model cannot go. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.plan.fit import Device, Load, bytes_left, fit_of, gib
 from llmd_ctl.plan.records import Fit, Parallel
@@ -20,8 +22,7 @@ MOST_STAGES = 16  # nobody joins more machines for a replica
 LEAST_CONTEXT = 256  # below it a context serves nobody, so it is no way out
 
 
-@dataclass(frozen=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A replica that does not fit: how it was split, and where its user said what.
 
     `split` makes the whole parallelism of a tensor parallelism, `reload` the load of a context.

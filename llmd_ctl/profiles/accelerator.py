@@ -9,8 +9,9 @@ where `host` is given it is the machine itself with all its cores. What only ren
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Literal
+
+from msgspec import Struct, field
 
 from llmd_ctl.profiles import number
 from llmd_ctl.profiles.backend import Backend, ModelClass
@@ -27,8 +28,7 @@ PluginFlag = Literal["int", "float", "bool", "str", "json"]
 TransportName = Annotated[str, number.Words(("ib", "roce", "efa", "nvlink", "tcp"))]
 
 
-@dataclass(frozen=True)
-class Efficiency:
+class Efficiency(Struct, frozen=True):
     """What engines reach of the data sheet. Maps are by dtype; `bf16` stands for a missing one."""
 
     weight: Mapping[number.Dtype, number.Fraction]  # of memory bandwidth, reading weights
@@ -38,16 +38,14 @@ class Efficiency:
     gemm_half_tokens: number.Tokens  # tokens in a step at which half of `gemm` is reached
 
 
-@dataclass(frozen=True)
-class Collective:
+class Collective(Struct, frozen=True):
     """The all-reduce of a group of this many devices."""
 
     floor_us: number.Duration  # of a small one
     bandwidth: number.LinkBandwidth  # bytes of a large one, over its time
 
 
-@dataclass(frozen=True)
-class Overhead:
+class Overhead(Struct, frozen=True):
     """Time that no data sheet shows. Maps are by tensor-parallel degree, as text."""
 
     layer_us: number.Duration  # launches, for each layer and step
@@ -55,8 +53,7 @@ class Overhead:
     collectives: Mapping[number.Group, Collective] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ProfileSetting:
+class ProfileSetting(Struct, frozen=True):
     """A flag's value on this accelerator, and why.
 
     `must`: another value is refused unless the variant says `unsafe: true`. With `multiple_of`, any
@@ -69,16 +66,14 @@ class ProfileSetting:
     multiple_of: int | None = None
 
 
-@dataclass(frozen=True)
-class EnvironmentSetting:
+class EnvironmentSetting(Struct, frozen=True):
     """An environment variable of the engine, and why."""
 
     value: str
     reason: str
 
 
-@dataclass(frozen=True)
-class EngineOn:
+class EngineOn(Struct, frozen=True):
     """How an engine runs on this accelerator: which package, with what, taking how much."""
 
     package: str
@@ -112,16 +107,14 @@ class EngineOn:
     several: Several | None = None  # None: the engine's own way over several hosts
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(Struct, frozen=True):
     """The device is the machine: its memory and cores are what was observed."""
 
     flops_per_core: Mapping[number.Dtype, number.Flops]
     memory_share: number.Fraction  # of the machine's memory, for all engines together
 
 
-@dataclass(frozen=True)
-class AcceleratorSpec:
+class AcceleratorSpec(Struct, frozen=True):
     """The body of an accelerator profile."""
 
     vendor: str
@@ -148,8 +141,7 @@ class AcceleratorSpec:
     engines: Mapping[str, EngineOn] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Accelerator:
+class Accelerator(Struct, frozen=True):
     """An accelerator profile. `lineage` is its name and those of the profiles it extends."""
 
     name: str

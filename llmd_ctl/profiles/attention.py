@@ -7,8 +7,9 @@ what a query reads. Called by `shape`. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from llmd_ctl.profiles.cache import CacheGroup
 from llmd_ctl.profiles.layers import CHUNK, Mixer
@@ -16,8 +17,7 @@ from llmd_ctl.profiles.model import ConfigError
 from llmd_ctl.profiles.recipe import Made, Recipe
 
 
-@dataclass(frozen=True)
-class Heads:
+class Heads(Struct, frozen=True):
     """The heads of one kind of layer."""
 
     queries: int

@@ -7,7 +7,6 @@ chooses nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from llmd_ctl.profiles.number import Cited, Unknown, Words
@@ -18,8 +17,7 @@ from llmd_ctl.profiles.number import Cited, Unknown, Words
 ModelClass = Annotated[str, Words(("dense", "sinks", "mla", "dsa", "deepseek-v4", "hybrid"))]
 
 
-@dataclass(frozen=True)
-class Backend(Cited):
+class Backend(Cited, frozen=True):
     """The backends of one class, in the order in which the engine tries them."""
 
     order: tuple[str, ...] = ()  # empty: not known, the engine chooses; or `unsupported` says why

@@ -7,12 +7,13 @@ a profile is asked for; each is read once. It never reads a file of the user's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from llmd_ctl.profiles.document import build, merge
 from llmd_ctl.spec.compose import compose
@@ -31,8 +32,7 @@ APART = ("families", "versions")  # no profiles: how families are made, which ve
 Key = tuple[str, str]  # kind, and the name; an engine's name is NAME@VERSION
 
 
-@dataclass(frozen=True, eq=False)
-class Profile:
+class Profile(Struct, frozen=True, eq=False):
     """A whole document's data, merged with what it extends."""
 
     name: str

@@ -7,16 +7,16 @@ and the engine's blocks. It holds numbers of the model alone and divides nothing
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 # full: every token of the context.  window: the last `span` tokens.  chunk: those since the last
 # multiple of `span`.  state: a constant, whatever the length.
 Keep = Literal["full", "window", "chunk", "state"]
 
 
-@dataclass(frozen=True)
-class State:
+class State(Struct, frozen=True):
     """A recurrent state. Its heads and channels are divided by tensor parallelism."""
 
     heads: int
@@ -37,8 +37,7 @@ class State:
         return channels * self.taps * self.channel_bytes + head
 
 
-@dataclass(frozen=True)
-class CacheGroup:
+class CacheGroup(Struct, frozen=True):
     """Layers that keep the same of every token, or the same state.
 
     A token takes `heads` x `width` elements of the cache's dtype, or `fixed` bytes whatever that

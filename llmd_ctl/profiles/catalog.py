@@ -9,9 +9,10 @@ share is a family, which can be extended and is no accelerator. Called by `cli`,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from llmd_ctl.errors import Problem, SpecInvalid
 from llmd_ctl.profiles.accelerator import Accelerator, AcceleratorSpec
@@ -33,12 +34,11 @@ class UnknownProfile(KeyError):
         self.known = tuple(sorted(known))
 
 
-@dataclass
-class Catalog:
+class Catalog(Struct):
     """Profiles by kind and name. Made by `load`; asking for the same one again costs nothing."""
 
     own: Mapping[Key, Profile] = field(default_factory=dict)
-    _made: dict[Key, Any] = field(default_factory=dict, repr=False)
+    _made: dict[Key, Any] = field(default_factory=dict)
 
     @classmethod
     def load(cls, user_files: Sequence[Path] = ()) -> Catalog:

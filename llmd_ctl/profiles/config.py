@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from llmd_ctl.profiles.model import ConfigError
 
@@ -16,8 +17,7 @@ LARGEST = 10**9  # no count in a config.json is above this
 MOST_TOLD = 80
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Struct, frozen=True):
     """A config.json, or the part of it that speaks of the language model."""
 
     values: Mapping[str, Any]

@@ -6,15 +6,15 @@ target `local` starts processes and uses none of it. Nothing here pulls or build
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
+
+from msgspec import Struct
 
 from llmd_ctl.profiles import number
 from llmd_ctl.profiles.number import Cited, Unknown
 
 
-@dataclass(frozen=True)
-class Image(Cited):
+class Image(Cited, frozen=True):
     """The published image of one version of an engine."""
 
     reference: Annotated[
@@ -30,15 +30,13 @@ class Image(Cited):
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Driver(Cited):
+class Driver(Cited, frozen=True):
     """The oldest driver, or system software, of the machine that goes with the images."""
 
     minimum: Annotated[str | None, Unknown("no driver is refused as too old")]
 
 
-@dataclass(frozen=True)
-class VisibleDevices(Cited):
+class VisibleDevices(Cited, frozen=True):
     """How an engine is told which devices of its machine are its own, where nobody hands them out.
 
     Numbers count from 0, each for `devices` of them. A container's runtime may take a variable of
@@ -54,8 +52,7 @@ class VisibleDevices(Cited):
     classes: tuple[str, ...] = ()  # of /proc/devices, for a unit
 
 
-@dataclass(frozen=True)
-class Container:
+class Container(Struct, frozen=True):
     """What a container gets beside the devices that its runtime puts into it."""
 
     shm_bytes: number.Shm  # of /dev/shm, in memory

@@ -1,19 +1,19 @@
 """A profile document against its type: every fault placed, then built into the type.
 
-Called by `catalog`. `check` walks the nodes of a file beside the dataclass that the document should
+Called by `catalog`. `check` walks the nodes of a file beside the record that the document should
 become; a document that extends another may leave keys out, and `merge` then takes them from there.
-`build` makes the dataclass from data that was checked. It knows no profile by name.
+`build` makes the record from data that was checked. It knows no profile by name.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from msgspec import Struct, StructMeta
+from msgspec.structs import fields
 from pydantic.alias_generators import to_camel
 
 from llmd_ctl.errors import closest
@@ -29,8 +29,7 @@ FACT = frozenset({"value", "source"})  # keys that only a whole fact has
 KINDS = {str: TEXT, int: WHOLE, float: NUMBER, bool: SWITCH}
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(Struct, frozen=True):
     """One key of a document."""
 
     name: str
@@ -42,17 +41,17 @@ class Field:
 
 @cache
 def fields_of(cls: Any) -> dict[str, Field]:
-    """Return the keys of a dataclass's document."""
+    """Return the keys of a record's document."""
     hints = get_type_hints(cls, include_extras=True)
     return {
         to_camel(f.name): Field(
             f.name,
             to_camel(f.name),
             _unwrapped(hints[f.name]),
-            f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING,
+            f.required,
             unknown(hints[f.name]) is not None,
         )
-        for f in dataclasses.fields(cls)
+        for f in fields(cls)
     }
 
 
@@ -128,7 +127,7 @@ class Checker:
         origin = get_origin(hint)
         if figure is not None:
             check_figure(self, figure, node, path)
-        elif dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        elif isinstance(hint, StructMeta):
             self._section(hint, node, path)
         elif origin is Mapping:
             keys, items = get_args(hint)
@@ -214,11 +213,11 @@ def missing(cls: Any, data: Mapping[str, Any], above: str = "") -> Iterable[str]
         value = data.get(field.key)
         if field.required and field.key not in data:
             yield where
-        elif dataclasses.is_dataclass(field.hint) and isinstance(value, Mapping):
+        elif isinstance(field.hint, StructMeta) and isinstance(value, Mapping):
             yield from missing(field.hint, value, f"{where}.")
         elif get_origin(field.hint) is Mapping and isinstance(value, Mapping):
             item = get_args(field.hint)[1]
-            if dataclasses.is_dataclass(item) and dimension(item) is None:
+            if isinstance(item, StructMeta) and dimension(item) is None:
                 for key, child in value.items():
                     yield from missing(item, child, f"{where}.{key}.")
 
@@ -233,8 +232,9 @@ def _maker(hint: Any) -> Callable[[Any, str], Any]:
     figure = dimension(hint)
     if figure is not None:
         return partial(_number_of, figure)
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return partial(build, hint)
+    if isinstance(hint, StructMeta):
+        kind: Any = hint
+        return partial(build, kind)
     if get_origin(hint) is Mapping:
         item = get_args(hint)[1]
         return lambda value, origin: {k: _made(item, child, origin) for k, child in value.items()}

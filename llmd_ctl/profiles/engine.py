@@ -8,9 +8,11 @@ that no flag's name stands in code.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from llmd_ctl.profiles import number
 from llmd_ctl.profiles.accelerator import EnvironmentSetting, PluginFlag, Scalar
@@ -27,8 +29,7 @@ Role = Annotated[str, number.Words(ROLES)]
 FlagType = Literal["str", "int", "float", "bool", "json"]
 
 
-@dataclass(frozen=True)
-class Flag:
+class Flag(Struct, frozen=True):
     """One flag as the engine's parser knows it. `nargs` as in argparse."""
 
     type: FlagType
@@ -41,8 +42,7 @@ class Flag:
     auto: bool = False  # whether `auto` is -1
 
 
-@dataclass(frozen=True)
-class EngineOverhead:
+class EngineOverhead(Struct, frozen=True):
     """Time an engine's own code takes on the host."""
 
     step_us: number.Duration
@@ -50,16 +50,14 @@ class EngineOverhead:
     request_us: number.Duration
 
 
-@dataclass(frozen=True)
-class Breaking:
+class Breaking(Struct, frozen=True):
     """Why the router or a plan could not work with a flag; `values`: only with these."""
 
     reason: str
     values: tuple[Scalar, ...] = ()
 
 
-@dataclass(frozen=True)
-class EngineSpec:
+class EngineSpec(Struct, frozen=True):
     """The body of an engine profile."""
 
     version: str
@@ -103,8 +101,7 @@ class EngineSpec:
     context_times_sequences: bool = False  # the context role holds maxModelLen times maxSequences
 
 
-@dataclass(frozen=True)
-class Engine:
+class Engine(Struct, frozen=True, dict=True):
     """An engine profile."""
 
     name: str

@@ -6,7 +6,7 @@ hidden state (a latent), and a family may have a shared expert of a width of its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from llmd_ctl.profiles.layers import Feed
 from llmd_ctl.profiles.model import ConfigError
@@ -14,8 +14,7 @@ from llmd_ctl.profiles.part import Matrices, Part
 from llmd_ctl.profiles.recipe import Recipe
 
 
-@dataclass(frozen=True)
-class Feeds:
+class Feeds(Struct, frozen=True):
     """What the feed-forward layers of a model are made of."""
 
     parts: list[Part]

@@ -6,8 +6,9 @@ the figure as it should be, with what was written of it. It knows no figure by n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from llmd_ctl.profiles.number import RANK, Dimension
 from llmd_ctl.spec.kinds import TEXT
@@ -32,8 +33,7 @@ def scaled(value: float, factor: float) -> float:
     return float(nearest) if abs(product - nearest) < 1e-6 * max(1.0, abs(product)) else product
 
 
-@dataclass(frozen=True)
-class _Figure:
+class _Figure(Struct, frozen=True):
     checker: Checker
     figure: Dimension
     node: Node

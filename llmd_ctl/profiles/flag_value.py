@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.profiles.accelerator import Scalar
 from llmd_ctl.profiles.document import Checker
@@ -37,8 +38,7 @@ MOST = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """Why a flag, or its value, is refused."""
 
     code: str

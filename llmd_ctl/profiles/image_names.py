@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 VERSION = re.compile(r"v?([0-9]+\.[0-9]+(\.[0-9]+)?(\.?(post|rc)[0-9]+)?)([-_+].*)?")
 
 
-@dataclass(frozen=True)
-class ImageName:
+class ImageName(Struct, frozen=True):
     """A reference in its parts. `tag` None: none is written."""
 
     name: str
@@ -49,8 +48,7 @@ class ImageName:
         return f"{self.name}{tag}" if self.digest is None else f"{self.name}{tag}@{self.digest}"
 
 
-@dataclass(frozen=True)
-class KnownImage:
+class KnownImage(Struct, frozen=True):
     """A row of the table, and how an image's name came to it."""
 
     name: str
@@ -116,8 +114,7 @@ def _row(row: Mapping[str, Any], *, forked: bool) -> KnownImage:
     return KnownImage(**said, forked=forked)
 
 
-@dataclass(frozen=True)
-class Started:
+class Started(Struct, frozen=True):
     """An engine that words start; its own words begin at `at`.
 
     `model` is the flag that names the model; with `first`, the first of its own words may too.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from llmd_ctl.profiles.accelerator import Scalar
 
@@ -23,8 +24,7 @@ SWITCHES = frozenset("true false yes no on off t f y n 1 0".split())
 Kind = Literal["int", "float", "bool", "str", "list", "map"]
 
 
-@dataclass(frozen=True)
-class Inside:
+class Inside(Struct, frozen=True):
     """A value: its type, choices and limits, and its keys where it is a map. Empty: anything."""
 
     type: Kind | None = None
@@ -70,8 +70,7 @@ WORDS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Amiss:
+class Amiss(Struct, frozen=True):
     """One thing inside a flag that the engine refuses. `of`: what its keys may be, or its value."""
 
     path: str
@@ -97,8 +96,7 @@ def faults(inside: Inside, value: Any, path: str = "") -> Iterator[Amiss]:
             yield from faults(inside.keys[key], child, where)
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(Struct, frozen=True):
     """A variable of the environment. Empty: any text."""
 
     type: Literal["int", "float"] | None = None

@@ -6,15 +6,13 @@ own source row by row. Which backend an engine tries first on an accelerator sta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from llmd_ctl.profiles.backend import ModelClass
 from llmd_ctl.profiles.number import Cited
 
 
-@dataclass(frozen=True)
-class Kernel(Cited):
+class Kernel(Cited, frozen=True):
     """One backend on some architectures. What is empty has no limit."""
 
     models: tuple[ModelClass, ...] = ()  # classes that it serves

@@ -8,8 +8,9 @@ clusters spell the labels of one device differently. It renders nothing and asks
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Literal
+
+from msgspec import Struct, field
 
 from llmd_ctl.profiles.number import Cited, Unknown, Words
 
@@ -17,16 +18,14 @@ Provider = Annotated[str, Words(("generic", "gke"))]
 Spared = Annotated[str, Words(("devices", "mounts", "hostIpc", "seccomp", "groups"))]
 
 
-@dataclass(frozen=True)
-class Selector(Cited):
+class Selector(Cited, frozen=True):
     """A label that nodes with the device carry. A node matches with any of `values`."""
 
     key: str
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Toleration:
+class Toleration(Struct, frozen=True):
     """A taint that nodes with the device usually carry, and that pods have to tolerate."""
 
     key: str
@@ -35,8 +34,7 @@ class Toleration:
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
 
 
-@dataclass(frozen=True)
-class Claim(Cited):
+class Claim(Cited, frozen=True):
     """A device class of dynamic resource allocation, by which devices can be claimed instead."""
 
     driver: str
@@ -48,8 +46,7 @@ class Claim(Cited):
     not_yet: str = ""  # why devices cannot be claimed by it at all
 
 
-@dataclass(frozen=True)
-class Resource(Cited):
+class Resource(Cited, frozen=True):
     """The extended resource that pods ask for. One of it may hold several `devices`."""
 
     name: Annotated[
@@ -59,8 +56,7 @@ class Resource(Cited):
     also: tuple[str, ...] = ()  # other names, by other device plugins
 
 
-@dataclass(frozen=True)
-class Kubernetes:
+class Kubernetes(Struct, frozen=True):
     """All of it. A selector of `generic` holds in any cluster, the others with one provider."""
 
     resource: Resource

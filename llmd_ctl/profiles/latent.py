@@ -7,7 +7,7 @@ layers/attention/mla_attention.py. Pure.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from llmd_ctl.profiles.cache import CacheGroup
 from llmd_ctl.profiles.layers import Mixer

@@ -7,8 +7,9 @@ numbers of a config.json mean is `shape`'s business.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from llmd_ctl.profiles import number
 
@@ -24,8 +25,7 @@ class ConfigError(Exception):
         self.allowed: tuple[str, ...] = tuple(more.get("allowed", ()))
 
 
-@dataclass(frozen=True)
-class ModelSpec:
+class ModelSpec(Struct, frozen=True):
     """The body of a model profile. `weight_bytes` overrides what is counted from the config.
 
     `confidence` is that of the config: how near it is known to be to what is published.
@@ -42,8 +42,7 @@ class ModelSpec:
     min_version: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ModelProfile:
+class ModelProfile(Struct, frozen=True):
     """A model profile; the name is ORG/NAME as Hugging Face has it, or a path."""
 
     name: str
@@ -51,8 +50,7 @@ class ModelProfile:
     spec: ModelSpec
 
 
-@dataclass(frozen=True)
-class LocalModel:
+class LocalModel(Struct, frozen=True):
     """A model on this machine: where it lies, and its configuration as JSON text.
 
     A folder can hold both forms of the weights. None: that form is not there.

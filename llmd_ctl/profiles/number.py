@@ -8,8 +8,9 @@ known (null): a missing figure never turns into a guess or a zero without that b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Literal
+
+from msgspec import Struct, field
 
 from llmd_ctl.errors import closest
 from llmd_ctl.spec.meant import quantity
@@ -18,22 +19,19 @@ Confidence = Literal["high", "medium", "low"]
 RANK: dict[Confidence, int] = {"low": 0, "medium": 1, "high": 2}
 
 
-@dataclass(frozen=True, eq=False)
-class Words:
+class Words(Struct, frozen=True, eq=False):
     """The keys that a map may have, or the words that a text may be."""
 
     allowed: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Unknown:
+class Unknown(Struct, frozen=True, eq=False):
     """Marks a text that may be null, which is "not known", and says what follows from it."""
 
     effect: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cited:
+class Cited(Struct, frozen=True, kw_only=True):
     """What is known but is no figure: its source, and how far to trust it, stand beside it."""
 
     source: str = ""
@@ -45,8 +43,7 @@ Dtype = Annotated[str, Words(DTYPES)]
 Group = Annotated[str, Words(("2", "4", "8", "16", "32", "64"))]  # devices that work together
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(Struct, frozen=True):
     """A figure in its dimension's first unit; `value` None is "not known"."""
 
     value: float | None
@@ -70,8 +67,7 @@ def least(numbers: Iterable[Number]) -> Confidence:
     return min((n.confidence for n in numbers), key=RANK.__getitem__, default="low")
 
 
-@dataclass(frozen=True, eq=False)  # one of a kind, and hashable whatever its units
-class Dimension:
+class Dimension(Struct, frozen=True, eq=False):  # one of a kind, and hashable whatever its units
     """What a figure measures. `units` maps each unit to its size in the first one."""
 
     name: str

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 # How tensor parallelism splits a part: evenly over devices, by whole KV heads, by experts, or not.
 Split = Literal["even", "kv", "expert", "none"]
@@ -16,8 +18,7 @@ Name = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """Weights that are split alike. `per_layer`: spread over the layers, else there once."""
 
     name: Name

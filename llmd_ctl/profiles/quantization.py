@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from llmd_ctl.profiles.model import ConfigError
 
@@ -43,8 +44,7 @@ NUMBER = re.compile(r"layers\.(\d{1,5})(?=[.*]|$)")
 Layers = Mapping[Role, Sequence[int]]  # the numbers of the layers that have a kind of matrix
 
 
-@dataclass(frozen=True)
-class Packing:
+class Packing(Struct, frozen=True):
     """How the weights of linear layers are stored."""
 
     dtype: str
@@ -67,7 +67,8 @@ def packing_of(
 
     `names` are what a family calls its matrices, where that is not as in `NAMES`.
     """
-    if not packed:
+    if not packed or (packed.get("config_groups") == {} and packed.get("kv_cache_scheme")):
+        # The second is compressed-tensors with scales of KV alone.
         return Packing(dtype, plain_bytes, plain_bytes, plain_bytes)
     method = str(packed.get("quant_method", "")).lower()
     if method == "mxfp4":

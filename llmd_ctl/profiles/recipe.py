@@ -7,8 +7,9 @@ and `tower`, each of which answers with parts and cache groups. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from llmd_ctl.profiles.cache import CacheGroup
 from llmd_ctl.profiles.config import Config
@@ -18,8 +19,7 @@ from llmd_ctl.profiles.quantization import Packing, Role
 Made = tuple[list[Part], list[CacheGroup]]
 
 
-@dataclass(frozen=True)
-class Sayings:
+class Sayings(Struct, frozen=True):
     """A config.json, and the traits that say how its family means it."""
 
     config: Config
@@ -35,8 +35,7 @@ class Sayings:
         return str(self.traits.get(trait, default))
 
 
-@dataclass(frozen=True)
-class Recipe(Sayings):
+class Recipe(Sayings, frozen=True):
     """The ingredients of one model."""
 
     packing: Packing

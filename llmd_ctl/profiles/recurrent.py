@@ -6,7 +6,7 @@ the dtype of a state is what the config asks for, as `--mamba-ssm-cache-dtype au
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from llmd_ctl.profiles.cache import CacheGroup, State
 from llmd_ctl.profiles.config import told
@@ -42,8 +42,7 @@ def _group(what: str, layers: int, state: State) -> list[CacheGroup]:
     return [CacheGroup(keep="state", layers=layers, what=what, state=state)]
 
 
-@dataclass(frozen=True)
-class _Mamba:
+class _Mamba(Struct, frozen=True):
     heads: int
     width: int
     state: int

@@ -7,13 +7,13 @@ there, filled in by `document`. `plan.command` makes the command lines; nothing 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import field
 
 from llmd_ctl.profiles.number import Cited
 
 
-@dataclass(frozen=True)
-class Several(Cited):
+class Several(Cited, frozen=True):
     """Words of the first host, and of the others.
 
     `{command}` is the whole command of one host, `{hosts}` how many there are. Open for whoever

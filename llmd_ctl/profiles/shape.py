@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.profiles.attention import Heads, attention, block_index, head_norms, heads_of
 from llmd_ctl.profiles.cache import CacheGroup
@@ -37,8 +39,7 @@ TEXT = "text_config"
 RESIDUAL_NORMS = 4  # a norm and a row of weights, around mixing and around feeding forward
 
 
-@dataclass(frozen=True)
-class ModelShape:
+class ModelShape(Struct, frozen=True):
     """What the formulas of a plan need to know of a model."""
 
     family: str

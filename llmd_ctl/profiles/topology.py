@@ -6,14 +6,13 @@ and the rules that tell which groups a cloud hands out. It computes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from llmd_ctl.profiles import number
 from llmd_ctl.profiles.number import Cited
 
 
-@dataclass(frozen=True)
-class Machine(Cited):
+class Machine(Cited, frozen=True):
     """A cloud's machine type with the device, and the slices that are made of it."""
 
     name: str
@@ -23,8 +22,7 @@ class Machine(Cited):
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Topology:
+class Topology(Struct, frozen=True):
     """Where devices stand. `groups`: how many of a node a cluster gives a pod; empty: any."""
 
     domain_devices: number.Domain  # that reach each other over `link`, whatever their nodes

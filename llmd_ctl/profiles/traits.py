@@ -7,8 +7,9 @@ method that a config.json names, and a model has one class, by the kind of its a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from llmd_ctl.profiles.attention import heads_of
 from llmd_ctl.profiles.backend import ModelClass
@@ -23,8 +24,7 @@ WHOLE_IMAGES = ("gemma3", "paligemma")
 TOWERS = ("vision_config", "vision_encoder", "audio_config")
 
 
-@dataclass(frozen=True)
-class Traits:
+class Traits(Struct, frozen=True):
     """What rules ask of a model beside its numbers."""
 
     kind: ModelClass

@@ -8,15 +8,15 @@ refuses both as "not yet". Nothing here moves a byte.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated
+
+from msgspec import field
 
 from llmd_ctl.profiles import number
 from llmd_ctl.profiles.number import Cited, Unknown
 
 
-@dataclass(frozen=True)
-class Transport(Cited):
+class Transport(Cited, frozen=True):
     """One kind of network. Its variables are set all together or not at all."""
 
     env: Mapping[str, str] = field(default_factory=dict)
@@ -28,8 +28,7 @@ class Transport(Cited):
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Transfer(Cited):
+class Transfer(Cited, frozen=True):
     """The engine's way of handing KV from a prefill replica to a decode replica."""
 
     connector: Annotated[
@@ -42,8 +41,7 @@ class Transfer(Cited):
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Offload(Cited):
+class Offload(Cited, frozen=True):
     """The engine's way of keeping KV in main memory or on disk."""
 
     connector: Annotated[str | None, Unknown("offloaded KV is refused on this accelerator")]

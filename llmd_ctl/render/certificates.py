@@ -6,7 +6,7 @@ is returned has those that the place gives, and says which file each of them is.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from llmd_ctl.plan import EndpointTls, Plan, PlannedVariant
 

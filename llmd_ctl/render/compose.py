@@ -7,8 +7,9 @@ port, are files in secrets/ beside compose.yaml, which nobody renders. Found by 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
 
 from llmd_ctl.plan import CONFIG, HOST, PORT, PYTHON, Plan
 from llmd_ctl.plan.dealing import Seat
@@ -45,8 +46,7 @@ HOW = """\
 """
 
 
-@dataclass(frozen=True)
-class Bind:
+class Bind(Struct, frozen=True):
     """What a container sees of the machine; a path that is not there is an error, and not made."""
 
     source: str
@@ -56,8 +56,7 @@ class Bind:
     bind: Mapping[str, bool] = field(default_factory=lambda: {"create_host_path": False})
 
 
-@dataclass(frozen=True)
-class Named:
+class Named(Struct, frozen=True):
     """A volume of the project."""
 
     source: str
@@ -65,8 +64,7 @@ class Named:
     type: str = "volume"
 
 
-@dataclass(frozen=True)
-class EnvFile:
+class EnvFile(Struct, frozen=True):
     """A file of variables, taken as they stand: nothing in it is expanded."""
 
     path: str
@@ -74,8 +72,7 @@ class EnvFile:
     format: str = "raw"
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """Devices that the container runtime hands in."""
 
     driver: str
@@ -83,8 +80,7 @@ class Request:
     capabilities: tuple[str, ...] = ("gpu",)
 
 
-@dataclass(frozen=True)
-class Healthcheck:
+class Healthcheck(Struct, frozen=True):
     """How it is seen that a container serves."""
 
     test: tuple[str, ...]
@@ -94,8 +90,7 @@ class Healthcheck:
     retries: int = 30
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(Struct, frozen=True):
     """A service, in compose's own keys. What is empty is left out."""
 
     image: str
@@ -139,7 +134,7 @@ def render(plan: Plan, target: PlannedTarget) -> tuple[RenderedFile, ...]:
         files.append(RenderedFile("router.yaml", text))
     document: dict[str, Any] = {
         "name": plan.fleet,
-        "services": {name: _plain(asdict(service)) for name, service in services.items()},
+        "services": {name: _plain(to_builtins(service)) for name, service in services.items()},
     }
     kept = any(isinstance(each, Named) for service in services.values() for each in service.volumes)
     if kept:
@@ -240,7 +235,7 @@ def _deploy(seat: Seat, known: HostDevices | None) -> dict[str, Any]:
     if known is None or known.driver is None:
         return {}
     request = Request(known.driver, tuple(map(str, seat.devices)))
-    return {"resources": {"reservations": {"devices": [asdict(request)]}}}
+    return {"resources": {"reservations": {"devices": [to_builtins(request)]}}}
 
 
 def _paths(given: Container, known: HostDevices | None) -> tuple[str, ...]:

@@ -7,14 +7,14 @@ same bytes, so no clock and no machine stands in them.
 from __future__ import annotations
 
 import importlib.metadata
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from llmd_ctl.plan import Plan
 
 
-@dataclass(frozen=True)
-class RenderedFile:
+class RenderedFile(Struct, frozen=True):
     """A file of the output folder: its path in it, with /, and its text."""
 
     path: str

@@ -5,11 +5,10 @@ Read by `render`, `apply` and the controller. It only joins names; it never look
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """The state folder of one fleet; `root` is absolute."""
 
     fleet: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from llmd_ctl.plan import CONFIG, HOST, PORT, PYTHON, Plan, PlannedModel, PlannedVariant
 from llmd_ctl.render.layout import Layout
@@ -23,8 +24,7 @@ DIGEST_LENGTH = 6
 DEFAULT_STARTUP_SECONDS = 600.0
 
 
-@dataclass(frozen=True)
-class ReplicaSpec:
+class ReplicaSpec(Struct, frozen=True):
     """One replica that should run. `command` has host and port still open."""
 
     name: str

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.plan import Plan, PlannedModel, PlannedVariant
 from llmd_ctl.plan.codec import to_json
@@ -37,16 +39,14 @@ HEADER = "# Written by llmd-ctl from the plan; the router reloads it. Edits are 
 Source = StaticSource | ProcessSource | DnsSource
 
 
-@dataclass(frozen=True)
-class Listen:
+class Listen(Struct, frozen=True):
     """The addresses of the router's two ports, as HOST:PORT."""
 
     data: str
     admin: str
 
 
-@dataclass(frozen=True)
-class RouterPlace:
+class RouterPlace(Struct, frozen=True):
     """The ports the router listens on, and whether the first of them speaks TLS."""
 
     data_port: int

@@ -8,7 +8,8 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from llmd_ctl.plan import CONFIG, HOST, PORT, PYTHON, Plan
 from llmd_ctl.plan.dealing import HERE, Seat

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 PLAIN = re.compile(r"[A-Za-z0-9_./:=,+@-]+")
 ESCAPES = {
@@ -16,16 +17,14 @@ ESCAPES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Struct, frozen=True):
     """A section: its settings in order, of which some may come several times."""
 
     name: str
     settings: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """A unit file."""
 
     sections: tuple[Section, ...]

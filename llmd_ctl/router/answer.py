@@ -6,12 +6,12 @@ on must not load a client.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class EndpointHealth:
+
+class EndpointHealth(Struct, frozen=True):
     """Whether an endpoint takes part in picks: `in`, `slow start`, `on trial` or `out`.
 
     `why` and `out_for_ms` are of one that is out or on trial, `out_at_least_ms` of one that is out
@@ -36,8 +36,7 @@ class EndpointHealth:
         }
 
 
-@dataclass(frozen=True)
-class RetryBudget:
+class RetryBudget(Struct, frozen=True):
     """Paid attempts of a model: how many are left, were made, and could not be paid for."""
 
     left: float
@@ -49,8 +48,7 @@ class RetryBudget:
         return {"left": self.left, "used": self.used, "refused": self.refused}
 
 
-@dataclass(frozen=True)
-class EndpointStatus:
+class EndpointStatus(Struct, frozen=True):
     """One endpoint as the router sees it. `inflight` is its own exact count of open requests.
 
     `degraded` says what it lacks to place requests well there, such as a fresh report of load.
@@ -67,8 +65,7 @@ class EndpointStatus:
     simulated: bool = False
 
 
-@dataclass(frozen=True)
-class PoolStatus:
+class PoolStatus(Struct, frozen=True):
     """One model's pool. `endpoints` is keyed by endpoint name."""
 
     name: str
@@ -77,8 +74,7 @@ class PoolStatus:
     retry_budget: RetryBudget | None = None
 
 
-@dataclass(frozen=True)
-class RouterStatus:
+class RouterStatus(Struct, frozen=True):
     """What /status says, as far as the control plane needs it. `pools` is keyed by model.
 
     `needs_restart`: nothing is wrong with a refused configuration but that a running router does
@@ -97,8 +93,7 @@ class RouterStatus:
         return pool.endpoints.get(name) if pool else None
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The outcome of one HTTP question; `reason` says why it is not ok."""
 
     ok: bool

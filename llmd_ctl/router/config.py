@@ -7,14 +7,14 @@ every default: what the user didn't say is left out here, never repeated.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class EndpointTls:
+class EndpointTls(Struct, frozen=True):
     """TLS towards an endpoint. Without a CA file, those whom the system trusts are believed."""
 
     ca_file: str | None = None
@@ -34,8 +34,7 @@ class EndpointTls:
         )
 
 
-@dataclass(frozen=True)
-class StaticEndpoint:
+class StaticEndpoint(Struct, frozen=True):
     """An endpoint that runs already and that nobody here manages. `tls` None is plain HTTP."""
 
     name: str
@@ -57,8 +56,7 @@ class StaticEndpoint:
         )
 
 
-@dataclass(frozen=True)
-class StaticSource:
+class StaticSource(Struct, frozen=True):
     """Endpoints written into the configuration itself."""
 
     endpoints: tuple[StaticEndpoint, ...]
@@ -71,8 +69,7 @@ class StaticSource:
         }
 
 
-@dataclass(frozen=True)
-class ProcessSource:
+class ProcessSource(Struct, frozen=True):
     """The controller's replicas.json, followed as it changes."""
 
     path: str
@@ -82,8 +79,7 @@ class ProcessSource:
         return {"kind": "process", "path": self.path}
 
 
-@dataclass(frozen=True)
-class DnsSource:
+class DnsSource(Struct, frozen=True):
     """All addresses of a name, such as a headless Service. `resolver` is HOST:PORT."""
 
     name: str
@@ -106,8 +102,7 @@ class DnsSource:
         )
 
 
-@dataclass(frozen=True)
-class VariantConfig:
+class VariantConfig(Struct, frozen=True):
     """What the router knows of one way to serve a model. `facts` is ReplicaFacts, passed on."""
 
     name: str
@@ -133,8 +128,7 @@ class VariantConfig:
         )
 
 
-@dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(Struct, frozen=True):
     """One pool: a served model, its variants and where its endpoints come from."""
 
     name: str
@@ -166,8 +160,7 @@ class ModelConfig:
         )
 
 
-@dataclass(frozen=True)
-class TraceConfig:
+class TraceConfig(Struct, frozen=True):
     """Where spans go. The protocol's default is the router's."""
 
     otlp: str
@@ -181,8 +174,7 @@ class TraceConfig:
         )
 
 
-@dataclass(frozen=True)
-class RouterConfig:
+class RouterConfig(Struct, frozen=True):
     """All of router.yaml."""
 
     fleet: str

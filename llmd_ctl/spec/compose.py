@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from llmd_ctl.spec.findings import Findings
 from llmd_ctl.spec.nodes import Document, Node, Value
@@ -30,8 +30,7 @@ class _Bounds(Exception):
     """The document is deeper or larger than any fleet; it was reported."""
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A map or list whose end was not seen yet."""
 
     node: Node

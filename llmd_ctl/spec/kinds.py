@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.spec import meant
 from llmd_ctl.spec.nodes import Node
@@ -21,8 +22,7 @@ MOST_SHOWN = 60
 MOST_LINE = 300  # characters of a command line
 
 
-@dataclass(frozen=True)
-class Inside:
+class Inside(Struct, frozen=True):
     """What a map, or each item of a list, holds: its keys, and those that must be there.
 
     `example` is what stands between its braces in a hint, where keys are the user's own.

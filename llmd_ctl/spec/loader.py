@@ -10,9 +10,9 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from llmd_ctl.errors import Place, Problem, SpecInvalid
@@ -29,14 +29,13 @@ from llmd_ctl.spec.source import SourceText, read_source
 CERTIFICATES = frozenset({"caFile", "certFile", "clientCaFile", "keyFile"})
 
 
-@dataclass(frozen=True)
-class LoadedFleet:
+class LoadedFleet(Struct, frozen=True):
     """A fleet, where it came from, and the hash of what it says."""
 
     fleet: Fleet
     source: SourceText
     spec_hash: str
-    document: Document = field(repr=False, compare=False)
+    document: Document
 
     def place(self, path: tuple[str | int, ...], *, key: bool = False) -> Place:
         """Return where a value stands, such as ("spec", "models", 0, "uri"), with YAML's keys.
@@ -52,8 +51,7 @@ class LoadedFleet:
         return local_path(self.source.folder, path)
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What some sources say: the fleets, everything that is wrong, and what can be judged of it.
 
     `sound`: the fleets of sources in which nothing is wrong. `rest`: what is left of the others

@@ -8,8 +8,9 @@ report a wrong kind once and every other check should then keep quiet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Union
+
+from msgspec import Struct, field
 
 from llmd_ctl.spec.scalars import Scalar
 
@@ -17,8 +18,7 @@ Path = tuple[str | int, ...]
 Value = Union["dict[str, Node]", "list[Node]", Scalar]
 
 
-@dataclass(slots=True)
-class Node:
+class Node(Struct):
     """A map, a list or a scalar, and the key it stands under. Lines and columns count from 1."""
 
     line: int
@@ -96,8 +96,7 @@ class Node:
         return f'"{self.value}"' if quoted else self.written
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(Struct, frozen=True):
     """One YAML document: its root and the path-to-place lookup that every report goes through.
 
     `kept`: of lists that items were taken out of, where those that are left stood in the file.

@@ -8,7 +8,8 @@ the document that it is given, and never guesses what a wrong value was meant to
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from llmd_ctl.spec.nodes import Document, Node, Path
 

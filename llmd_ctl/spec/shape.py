@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from msgspec import Struct
 from pydantic.fields import FieldInfo
 
 from llmd_ctl.spec.fleet import Fleet
 from llmd_ctl.spec.section import Section
 
 
-@dataclass(frozen=True)
-class FieldShape:
+class FieldShape(Struct, frozen=True):
     """One key of the format. `words`: what it, or each of its items, allows, if that is closed."""
 
     path: str

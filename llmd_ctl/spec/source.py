@@ -10,9 +10,10 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct
 
 from llmd_ctl.errors import Place, SpecInvalid
 
@@ -27,8 +28,7 @@ UNPRINTABLE = re.compile(
 BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
-@dataclass(frozen=True)
-class SourceText:
+class SourceText(Struct, frozen=True, dict=True):
     """The text of one source. `file` is the name to show, `folder` what paths in it start from."""
 
     file: str

@@ -7,7 +7,8 @@ more than a key. It judges nothing: what it is asked about was refused already. 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 DASH = re.compile(r"\s*(-)([A-Za-z{\[\"'].*)")
 COLON = re.compile(r"\s*(?:- +)*\{?\s*(([A-Za-z]\w*):)([^\s/].*)")
@@ -16,8 +17,7 @@ MOST_SHOWN = 60
 MOST_READ = 256  # of a line: a longer one says no more
 
 
-@dataclass(frozen=True)
-class Slip:
+class Slip(Struct, frozen=True):
     """What is missing behind some characters of a line, and what to write."""
 
     column: int

@@ -7,8 +7,9 @@ get theirs in `fields`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from llmd_ctl.errors import closest, codes
 from llmd_ctl.spec import kinds, meant, not_yet, shape, unknown

@@ -7,7 +7,8 @@ what it is asked about was refused already. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.errors import closest
 from llmd_ctl.spec import not_yet, shape
@@ -75,8 +76,7 @@ SYNONYMS: dict[str, dict[str, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Meant:
+class Meant(Struct, frozen=True):
     """What to write instead of a key; `key` is the one of the same map that it stands for."""
 
     hint: str | None

@@ -103,6 +103,7 @@ def test_engine_requirements_pin_what_is_asked(repo_root: Path, name: str) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # it builds the Rust parts where nothing is built yet
 def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(
     repo_root: Path, tmp_path: Path
 ) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from llmd_ctl.cli.load.summary import first_token_times, gaps, percentiles
 
@@ -20,8 +21,7 @@ FINISHED = ("stop", "length")
 ENDS = ("done", "error-event", "silent", "refused", "client-error")
 
 
-@dataclass(frozen=True)
-class VariantFacts:
+class VariantFacts(Struct, frozen=True):
     """A variant of the plan, with what it was planned to carry (all its replicas)."""
 
     name: str
@@ -29,8 +29,7 @@ class VariantFacts:
     tokens_per_second: float
 
 
-@dataclass(frozen=True)
-class RunLogs:
+class RunLogs(Struct, frozen=True):
     """The logs of one run. `access` is by endpoint, `variant_of` gives an endpoint's variant."""
 
     load: list[Json]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 KINDS = ("unspecified", "internal", "server", "client", "producer", "consumer")
@@ -19,8 +20,7 @@ class BadProtobufError(ValueError):
     """The bytes are no message of this kind."""
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(Struct, frozen=True):
     """One span. Ids are lower-case hex; times are unix nanoseconds."""
 
     trace_id: str

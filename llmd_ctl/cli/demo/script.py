@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.cli import apply, delete, output
 from llmd_ctl.cli.demo.metrics import retried
@@ -40,8 +42,7 @@ SCHEDULER = "scheduler: expected-finish"
 LOST = "endpoint_lost"  # the router's word for a connection that broke during a request
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct, frozen=True):
     """What the user may choose."""
 
     seconds: float

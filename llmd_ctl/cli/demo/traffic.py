@@ -13,11 +13,11 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
+from msgspec import Struct
 
 from llmd_ctl.cli.demo.numbers import Json, RunLogs
 from llmd_ctl.cli.planning import folder_of
@@ -33,8 +33,7 @@ POLL_SECONDS = 0.25
 GRACE_SECONDS = 120.0  # a stuck request must not hang the demo
 
 
-@dataclass(frozen=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """What is sent in each run. `victim` is the variant to kill; None: the busiest one."""
 
     model: str
@@ -44,8 +43,7 @@ class Traffic:
     victim: str | None = None
 
 
-@dataclass(frozen=True)
-class Kill:
+class Kill(Struct, frozen=True):
     """The engine that was killed, and when after the traffic began."""
 
     variant: str

@@ -6,8 +6,9 @@ Called by `verb`. Simulated is said at the top, where every number below gets it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from llmd_ctl.cli.load.view import duration
 
@@ -77,8 +78,7 @@ def lost(run: Json) -> int:
     return sum(ended[part][kind] for part in ("streams", "nonStreams") for kind in kinds)
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     """One of the tables: what names a row, and what is told of it in each run."""
 
     heads: tuple[str, ...]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from llmd_ctl.cli.explain.accelerator import accelerator_page
 from llmd_ctl.cli.explain.asked import asked
@@ -32,8 +34,7 @@ ENGINE = "vllm"
 CODE = re.compile(r"LC\d{4}", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(Struct, frozen=True):
     """What is asked, and what it is asked of."""
 
     catalog: Catalog
@@ -43,8 +44,7 @@ class Question:
     cases: Sequence[Case] = field(default_factory=tuple)
 
 
-@dataclass(frozen=True)
-class Explained:
+class Explained(Struct, frozen=True):
     """One kind of thing that can be explained."""
 
     about: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
+
+from msgspec import Struct, field
 
 from llmd_ctl.errors import UsageError
 from llmd_ctl.spec.not_yet import NOT_YET
@@ -22,8 +23,7 @@ OWN_KEYS = ("env", "nodeSelector", "engineArgs")
 FREE = re.compile(r"[^\s\[\]]{1,253}")
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A key of the format. `only`: by list, which of its items are meant; `own`: a user's key."""
 
     path: str  # with [] behind each list

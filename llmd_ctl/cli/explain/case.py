@@ -7,9 +7,10 @@ explanation cannot differ from what is planned. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from llmd_ctl.plan import Plan, PlannedVariant
 from llmd_ctl.plan.engines import Chosen, choose, reference
@@ -20,16 +21,14 @@ from llmd_ctl.spec import LoadedFleet
 from llmd_ctl.spec import fleet as spec
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(Struct, frozen=True):
     """A level of a fleet that may say something of a variant."""
 
     title: str  # in the words of a plan's settings
     path: Path
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True, dict=True):
     """A variant. `planned` is of a rehearsal: as if every accelerator were there."""
 
     loaded: LoadedFleet

@@ -7,8 +7,9 @@ what levels inherit is `levels`'; all else stands in the file or is a default. P
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from llmd_ctl.cli.explain.asked import Asked
 from llmd_ctl.cli.explain.case import Case, Level

@@ -6,8 +6,9 @@ Called by `ask` and `field`. With an accelerator it says what is legal there. Pu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from llmd_ctl.cli.explain.leaves import leaves
 from llmd_ctl.cli.explain.page import Fact, Page, said, section, words
@@ -25,8 +26,7 @@ TYPES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "a
 KV_ROLE = "kvDtype"
 
 
-@dataclass(frozen=True)
-class Flagged:
+class Flagged(Struct, frozen=True):
     """A flag, or a key inside its JSON (`--x.a.b`), of an engine, on an accelerator or on any."""
 
     engine: Engine

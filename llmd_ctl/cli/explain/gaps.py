@@ -6,7 +6,8 @@ Called by `field` and `ci/reference.py`. The table is `plan.capabilities`. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.plan.capabilities import BY_ROUTER, BY_ROUTERS_TARGET, BY_TARGET, Gap
 
@@ -15,8 +16,7 @@ ROUTER = "spec.router."
 OWNERS = ("spec.models[].variants[].", "spec.models[].", "spec.targets[].", "spec.defaults.")
 
 
-@dataclass(frozen=True)
-class At:
+class At(Struct, frozen=True):
     """A gap, and the kind of target, or of router, that has it."""
 
     where: str

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic.alias_generators import to_camel
 
 from llmd_ctl.cli.explain.figure import UNKNOWN, figure
@@ -138,8 +139,8 @@ def _record(record: Any, name: str) -> Iterator[Fact]:
 
 def _fields(record: Any) -> Iterator[tuple[str, Any, Any]]:
     hints = _hints(record.__class__)
-    for field in fields(record):
-        yield field.name, getattr(record, field.name), hints[field.name]
+    for name in record.__struct_fields__:
+        yield name, getattr(record, name), hints[name]
 
 
 @cache
@@ -148,7 +149,7 @@ def _hints(cls: Any) -> dict[str, Any]:
 
 
 def _is_record(value: Any) -> bool:
-    return is_dataclass(value) and not isinstance(value, type | Number)
+    return isinstance(value, Struct) and not isinstance(value, Number)
 
 
 def _is_flat(record: Any) -> bool:

@@ -8,8 +8,10 @@ Called by `effective`, key by key. Values are the plan's; here it is only found 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
 from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from llmd_ctl.cli.explain.case import Case, Level
 from llmd_ctl.cli.explain.page import Effective, plain, words
@@ -138,13 +140,15 @@ def _of_place(key: str, read: Callable[[Any], Any]) -> Callable[[Case, str], Ite
 
 
 def _records(items: Any) -> list[dict[str, Any]]:
-    return [{key: each for key, each in asdict(item).items() if each is not None} for item in items]
+    return [
+        {key: each for key, each in to_builtins(item).items() if each is not None} for item in items
+    ]
 
 
 def cache(case: Case, _own: str) -> Iterator[Effective]:
     """Where weights are kept."""
     place = case.planned.place
-    found = {} if place is None else asdict(place.cache)
+    found = {} if place is None else to_builtins(place.cache)
     value = {key: each for key, each in found.items() if each is not None}
     unsaid = "a volume that goes with the replica, or a folder of the machine"
     text = NOT_HERE if place is None else "" if value else unsaid

@@ -7,8 +7,9 @@ every kind: sections of facts, each with its source where it has one. It compute
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from llmd_ctl.errors import Place
@@ -17,8 +18,7 @@ Kind = Literal["index", "field", "flag", "accelerator", "engine", "model", "rule
 SCHEMA = "llmd-ctl/explain/v1"
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """One thing that is known. `value` is for programs, `text` for people; null is not known."""
 
     name: str
@@ -29,16 +29,14 @@ class Fact:
     note: str = ""  # why, or what follows from it
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Struct, frozen=True):
     """Facts that belong together."""
 
     title: str
     facts: tuple[Fact, ...]
 
 
-@dataclass(frozen=True)
-class Effective:
+class Effective(Struct, frozen=True):
     """What holds in a fleet: of a variant (`chat/h100`) or of a key, and who set it."""
 
     of: str
@@ -50,8 +48,7 @@ class Effective:
     place: Place | None = None  # where it is written; None: in no file
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(Struct, frozen=True):
     """An explanation. `see`: words that `explain` knows more of."""
 
     kind: Kind

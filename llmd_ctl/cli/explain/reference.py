@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
+
+from msgspec import Struct
 
 from llmd_ctl.spec.compose import compose
 from llmd_ctl.spec.findings import Findings
@@ -24,8 +25,7 @@ AS = re.compile(r"\b[Aa]s (spec\.[\w.\[\]]+\w)")
 MORE = 20  # characters: a shorter comment explains nothing
 
 
-@dataclass(frozen=True)
-class Explained:
+class Explained(Struct, frozen=True):
     """A key in words. `default` is empty where it must be there; `like`: the key that it is as."""
 
     meaning: str

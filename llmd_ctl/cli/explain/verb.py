@@ -46,7 +46,7 @@ def explain(
     output: Output = Format.text,
 ) -> int:
     """Explain a key, flag, accelerator, engine, model, rule or code."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from llmd_ctl.cli import output as door
     from llmd_ctl.cli.explain.ask import explain as answer

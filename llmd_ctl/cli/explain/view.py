@@ -6,9 +6,9 @@ Called by `verb`. It formats what a page says and adds nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -23,8 +23,7 @@ NARROWEST = 30  # of a text beside its name
 INDENT = "  "
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A text beside its name; below it where the name leaves too little room."""
 
     name: str

@@ -12,9 +12,10 @@ import asyncio
 import json
 import ssl
 import time
-from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 Ended = Literal["done", "error-event", "silent", "refused", "client-error"]
 MOST_HEAD_BYTES = 65_536
@@ -26,8 +27,7 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-@dataclass
-class Answer:
+class Answer(Struct):
     """What came back for one request. Times are unix microseconds."""
 
     start_us: int

@@ -14,8 +14,9 @@ import json
 import ssl
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TextIO
+
+from msgspec import Struct, field
 
 from llmd_ctl.cli.load.client import Answer, Client, now_us
 from llmd_ctl.cli.load.traffic import Planned
@@ -23,8 +24,7 @@ from llmd_ctl.cli.load.traffic import Planned
 PATH = "/v1/chat/completions"
 
 
-@dataclass
-class Progress:
+class Progress(Struct):
     """What a run has done so far, for whoever shows it."""
 
     planned: int
@@ -39,8 +39,7 @@ class Progress:
         return self.ended.total()
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """Where a run goes. `timeout` is seconds for one request, `tls` whom an https URL believes."""
 
     url: str

@@ -14,7 +14,9 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 KINDS = ("shared", "session", "short", "long")
 DEFAULT_MIX = {"shared": 0.4, "session": 0.3, "short": 0.2, "long": 0.1}
@@ -43,8 +45,7 @@ morning reason research girl guy moment air teacher force education
 WORDS = tuple(WORD_LIST.split())
 
 
-@dataclass(frozen=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """One request: when it starts, in seconds from the run's start, and what it asks."""
 
     at: float

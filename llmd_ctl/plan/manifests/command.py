@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from llmd_ctl.errors import Place
 from llmd_ctl.plan.manifests.environment import Environment
@@ -22,8 +23,7 @@ REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.][A-Za-z0-9_.-]*)\)")
 UNKNOWN = "\0"  # stands in a word for what cannot be told: no file has it (`spec.source`)
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(Struct, frozen=True):
     """A word of a command line, and where it stands."""
 
     text: str
@@ -35,8 +35,7 @@ class Word:
         return UNKNOWN not in self.text
 
 
-@dataclass
-class CommandLine:
+class CommandLine(Struct):
     """What a container starts. `engine` None: no engine that is known."""
 
     words: list[Word] = field(default_factory=list)

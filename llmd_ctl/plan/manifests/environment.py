@@ -7,7 +7,8 @@ elsewhere stay unknown. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from llmd_ctl.errors import Place
 from llmd_ctl.plan.manifests.manifest import Manifest, Path, items, look, text, texts
@@ -21,8 +22,7 @@ INJECTED: Mapping[str, tuple[str, ...]] = {
 }
 
 
-@dataclass
-class Environment:
+class Environment(Struct):
     """By name: the values that are known, and where each stands. `twice`: names set again."""
 
     values: dict[str, str] = field(default_factory=dict)

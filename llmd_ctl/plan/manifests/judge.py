@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from llmd_ctl.errors import Place, Problem
 from llmd_ctl.plan.manifests import relations
@@ -29,8 +30,7 @@ BROKEN, DOUBTFUL = "LC3070", "LC3071"
 Exists = Callable[[str], bool]
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """An engine that was found, for people and programs."""
 
     title: str
@@ -41,8 +41,7 @@ class Found:
     place: Place
 
 
-@dataclass
-class Judgement:
+class Judgement(Struct):
     """All of it."""
 
     problems: list[Problem] = field(default_factory=list)
@@ -150,7 +149,7 @@ def pod_of(served: Served, line: Read | None) -> Pod:
         hosts=served.template.hosts,
         partial=served.template.shape.partial,
         follows=served.template.follows,
-        env=served.env.values,
+        env={**served.env.values, **{name: word.text for name, word in served.line.env.items()}},
     )
 
 

@@ -8,7 +8,9 @@ whose rules are known, what they find is a warning. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from llmd_ctl.errors import Place, Problem
 from llmd_ctl.plan.flags import FlagReader, Given
@@ -33,8 +35,7 @@ CONFIG = "--config"
 STRAY = "LC2026"
 
 
-@dataclass(frozen=True)
-class _Words:
+class _Words(Struct, frozen=True):
     """A command line as what a report asks for places."""
 
     words: list[Word]
@@ -47,8 +48,7 @@ class _Words:
         return self.words[index].place if isinstance(index, int) else self.whole
 
 
-@dataclass
-class Read:
+class Read(Struct):
     """The flags of an engine in a pod; `lines`: by everything that it may be."""
 
     engine: Engine

@@ -7,9 +7,11 @@ is named, and not skipped in silence. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.errors import Place, Problem
 from llmd_ctl.spec.compose import compose
@@ -58,12 +60,11 @@ def texts(data: Any, *path: str | int) -> dict[str, str]:
     return {key: value for key, value in table(data, *path).items() if isinstance(value, str)}
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(Struct, frozen=True, dict=True):
     """One object. `root`: where it stands in its document, for an item of a List."""
 
     source: SourceText
-    document: Document = field(repr=False)
+    document: Document
     root: Path = ()
 
     @cached_property

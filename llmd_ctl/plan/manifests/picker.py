@@ -6,8 +6,9 @@ Called by `relations`. The picker's configuration lies in a config map, as text 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from llmd_ctl.errors import Problem
 from llmd_ctl.plan.manifests.lines import Read

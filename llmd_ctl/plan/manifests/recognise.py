@@ -7,9 +7,10 @@ only what is wrong by every one of them is told. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 from llmd_ctl.plan.manifests.command import CommandLine, CommandReader
 from llmd_ctl.plan.manifests.environment import Environment, environment_of
@@ -28,8 +29,7 @@ AFFINITY = (
 CPU = "cpu"
 
 
-@dataclass(frozen=True)
-class Strange:
+class Strange(Struct, frozen=True):
     """A label of nodes that none of the accelerators has that a pod asks for."""
 
     key: str
@@ -37,8 +37,7 @@ class Strange:
     owners: tuple[str, ...]  # the accelerators that have it
 
 
-@dataclass(frozen=True)
-class Devices:
+class Devices(Struct, frozen=True):
     """What a container asks for, and what accelerators that may be."""
 
     accelerators: tuple[Accelerator, ...]
@@ -48,8 +47,7 @@ class Devices:
     strange: tuple[Strange, ...]
 
 
-@dataclass(frozen=True)
-class Served:
+class Served(Struct, frozen=True):
     """An engine in a pod, as far as it can be told."""
 
     template: PodTemplate

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 ENDS = frozenset(";&|\n(){}")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -20,8 +21,7 @@ DECLARES = frozenset({"export", "readonly", "local", "declare"})
 MOST = 100_000  # characters of a script that are read
 
 
-@dataclass
-class ShellWord:
+class ShellWord(Struct):
     """A word: its text as far as it is known, where it begins, what of it is not known."""
 
     text: str = ""
@@ -50,8 +50,7 @@ class ShellWord:
         return not self.unknown
 
 
-@dataclass
-class Command:
+class Command(Struct):
     """A simple command: its words, and the variables that are set for it or before it."""
 
     words: list[ShellWord]

@@ -7,9 +7,10 @@ are known here. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from llmd_ctl.plan.manifests.manifest import Manifest, Path, look, table, text, texts
 
@@ -17,8 +18,7 @@ ROLE = "llm-d.ai/role"
 PREFILL, DECODE = "prefill", "decode"
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """Where a kind has a pod. `size`: hosts of a group; `partial`: its controller adds to it."""
 
     spec: Path
@@ -66,8 +66,7 @@ SHAPES: Mapping[str, tuple[Shape, ...]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class PodTemplate:
+class PodTemplate(Struct, frozen=True, dict=True):
     """One pod as an object has it."""
 
     manifest: Manifest

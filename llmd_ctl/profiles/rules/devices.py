@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from math import prod
 
-from llmd_ctl.profiles.accelerator import Accelerator
 from llmd_ctl.profiles.rules.line import Line, platform_of
-from llmd_ctl.profiles.rules.pod import Amiss, Pod, PodRule, whole
+from llmd_ctl.profiles.rules.pod import Amiss, Pod, PodRule, mapped, whole
 
 SPLITS = ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size")
 LOCAL = "--data-parallel-size-local"
@@ -16,28 +16,24 @@ PARTS = ("-SHARED", "-MIG-")  # of a product's label, where a device is shared o
 
 
 def _whole_numbers(pod: Pod) -> Iterator[Amiss]:
-    resources = pod.own.get("resources")
+    resources = mapped(pod.own, "resources")
     for name, value in pod.asked.items():
         said = [
             (kind, table[name])
             for kind in ("requests", "limits")
-            if isinstance(table := _table(resources, kind), dict) and name in table
+            if name in (table := mapped(resources, kind))
         ]
         if whole(value) is None or whole(value) == 0:
             yield Amiss(pod.resource_at(name), f"{name} is asked for by whole numbers", str(value))
         elif len({str(amount) for _, amount in said}) > 1:
             yield Amiss(
-                (*pod.at, "resources", "requests", name),
+                pod.own_at("resources", "requests", name),
                 f"requests and limits of {name} differ: {said[0][1]} and {said[1][1]}",
             )
         elif [kind for kind, _ in said] == ["requests"]:
             yield Amiss(
-                (*pod.at, "resources", "requests", name), f"{name} has requests and no limits"
+                pod.own_at("resources", "requests", name), f"{name} has requests and no limits"
             )
-
-
-def _table(resources: object, kind: str) -> object:
-    return resources.get(kind) if isinstance(resources, dict) else None
 
 
 def _twice(pod: Pod) -> Iterator[Amiss]:
@@ -48,12 +44,10 @@ def _twice(pod: Pod) -> Iterator[Amiss]:
 
 def _node(pod: Pod) -> Iterator[Amiss]:
     """More than a node has."""
-    counts = [one.spec.devices_per_node.value for one in pod.accelerators]
-    most = [count for count in counts if count is not None]
-    devices = pod.devices
-    if devices is not None and most and len(most) == len(counts) and devices > max(most):
-        names = _names(pod.accelerators)
-        message = f"a pod asks for {devices} devices, and a node of {names} has {max(most):.0f}"
+    counts = (one.spec.devices_per_node.over(math.inf) for one in pod.accelerators)
+    devices, most = pod.devices, max(counts, default=math.inf)
+    if devices is not None and devices > most:
+        message = f"a pod asks for {devices} devices, and a node of {pod.names} has {most:.0f}"
         yield Amiss(pod.resource_at(next(iter(pod.asked), "")), message, str(pod.units))
 
 
@@ -72,9 +66,7 @@ def _split(pod: Pod) -> Iterator[Amiss]:
         return
     if needed > there or (needed < there and pod.hosts > 1):
         split = f"{line.tensor} × {line.pipeline} × {ranks}"
-        message = f"the engine is split {split} ways, and its {pod.hosts} pods have {there} devices"
-        if pod.hosts == 1 or by_pod:
-            message = f"the engine is split {split} ways, and its pod has {there} devices"
+        message = f"the engine is split {split} ways, and has {there} devices for that"
         yield Amiss(pod.resource_at(next(iter(pod.asked), "")), message, str(pod.units))
 
 
@@ -84,47 +76,41 @@ def _says_split(line: Line) -> bool:
 
 def _idle(pod: Pod) -> Iterator[Amiss]:
     line, devices = pod.line, pod.devices
-    if line is None or devices is None or pod.unread & {*SPLITS, LOCAL} or pod.hosts > 1:
+    unknown = pod.unread & {*SPLITS, LOCAL} or pod.hosts > 1
+    if line is None or devices is None or unknown or line.engine.name != "vllm":
         return
     used = line.tensor * line.pipeline * line.data
-    if line.engine.name == "vllm" and line.platform != "tpu" and used < devices:
+    if line.platform != "tpu" and used < devices:
         message = f"{devices} devices are asked for, and the engine takes {used} of them"
         yield Amiss(pod.resource_at(next(iter(pod.asked), "")), message, str(pod.units))
 
 
 def _machines(pod: Pod) -> Iterator[Amiss]:
     """A slice's shape and the chips of each of its machines."""
-    units, one = pod.units, pod.accelerator
-    if one is None or one.spec.topology is None or not one.spec.topology.machines or units is None:
+    units = pod.units
+    if not pod.machines or units is None:
         return
-    machines = one.spec.topology.machines
-    shapes = {shape for each in machines for shape in (*each.single, *each.several)}
+    made = {each.units: {*each.single, *each.several} for each in pod.machines}
     at = pod.resource_at(next(iter(pod.asked), ""))
-    sizes = sorted({each.units for each in machines})
-    if units not in sizes:
-        message = f"{one.name} comes in machines of {_listed(sizes)} chips, and a pod takes all"
-        yield Amiss(at, message, str(units), tuple(map(str, sizes)))
+    if units not in made:
+        sizes = [str(size) for size in sorted(made)]
+        message = f"{pod.names} comes in machines of {_listed(sizes)} chips, and a pod takes all"
+        yield Amiss(at, message, str(units), tuple(sizes))
         return
+    shapes = set().union(*made.values())
     for key, values in pod.nodes.items():
-        if not key.endswith("-topology") or len(values) != 1:
-            continue
-        shape = values[0]
-        if shape not in shapes:
-            message = f"{one.name} has no slices of {shape}"
-            yield Amiss(("nodeSelector", key), message, shape, tuple(sorted(shapes)))
-            continue
-        chips = prod(int(side) for side in shape.split("x"))
-        fits = any(
-            shape in (each.single if chips == each.units else each.several)
-            for each in machines if each.units == units
-        )  # fmt: skip
-        if not fits or chips % units:
-            message = f"a slice of {shape} has {chips} chips, and each pod asks for {units}"
-            yield Amiss(at, message, str(units))
+        for shape in values if key.endswith("-topology") else ():
+            if shape not in shapes:
+                message = f"{pod.names} has no slices of {shape}"
+                yield Amiss(("nodeSelector", key), message, shape, tuple(sorted(shapes)))
+            elif shape not in made[units]:
+                chips = prod(int(side) for side in shape.split("x"))
+                message = f"a slice of {shape} has {chips} chips, and each pod asks for {units}"
+                yield Amiss(at, message, str(units))
 
 
-def _listed(sizes: list[int]) -> str:
-    return " or ".join(map(str, sizes))
+def _listed(sizes: list[str]) -> str:
+    return " or ".join(sizes)
 
 
 def _image(pod: Pod) -> Iterator[Amiss]:
@@ -134,33 +120,30 @@ def _image(pod: Pod) -> Iterator[Amiss]:
     platforms = {platform_of(one.spec) for one in pod.accelerators}
     if not platforms & set(known.platforms):
         made = " or ".join(known.platforms)
-        message = f"the image is built for {made}, and the pod gets {_names(pod.accelerators)}"
-        yield Amiss((*pod.at, "image"), message, str(pod.image))
+        message = f"the image is built for {made}, and the pod gets {pod.names}"
+        yield Amiss(pod.own_at("image"), message, str(pod.image))
 
 
 def _no_device(pod: Pod) -> Iterator[Amiss]:
     known = pod.known
     if known is None or not known.platforms or "cpu" in known.platforms or pod.partial:
         return
-    if not pod.accelerators and not pod.asked and not pod.claimed:
+    if not pod.asked and not pod.claimed:
         made = " or ".join(known.platforms)
         yield Amiss(
-            (*pod.at, "image"), f"the image is built for {made}, and no accelerator is asked for"
+            pod.own_at("image"), f"the image is built for {made}, and no accelerator is asked for"
         )
 
 
 def _arch(pod: Pod) -> Iterator[Amiss]:
-    one = pod.accelerator
-    wanted = one.spec.host_architectures if one is not None else ()
-    if one is None or not wanted:
-        return
+    wanted = pod.accelerator.spec.host_architectures if pod.accelerator is not None else ()
     said = pod.nodes.get(ARCH)
-    if said is not None and not set(said) & set(wanted):
-        message = f"nodes of {one.name} are {' or '.join(wanted)}"
+    if wanted and said is not None and not set(said) & set(wanted):
+        message = f"nodes of {pod.names} are {' or '.join(wanted)}"
         yield Amiss(("nodeSelector", ARCH), message, ", ".join(said), wanted)
-    needs = {each.key for each in (one.spec.kubernetes.tolerations if one.spec.kubernetes else ())}
+    needs = {each.key for each in (pod.cluster.tolerations if pod.cluster is not None else ())}
     if ARCH in needs and ARCH not in _tolerated(pod):
-        message = f"nodes of {one.name} are usually tainted by {ARCH}, which the pod does not take"
+        message = f"nodes of {pod.names} are usually tainted by {ARCH}, which the pod does not take"
         yield Amiss(("tolerations",), message)
 
 
@@ -176,13 +159,12 @@ def _tolerated(pod: Pod) -> set[str]:
 
 def _domain(pod: Pod) -> Iterator[Amiss]:
     """Several hosts of superchips, and no claim on what joins them."""
-    one = pod.accelerator
-    domain = one.spec.kubernetes.domain if one is not None and one.spec.kubernetes else None
-    if one is None or domain is None or pod.hosts < 2:
+    domain = pod.cluster.domain if pod.cluster is not None else None
+    if domain is None or pod.hosts < 2:
         return
     claims = pod.spec.get("resourceClaims")
     if not claims:
-        message = f"{pod.hosts} hosts of {one.name} have no claim of {domain.device_class}"
+        message = f"{pod.hosts} hosts of {pod.names} have no claim of {domain.device_class}"
         yield Amiss(("resourceClaims",), message)
 
 
@@ -192,11 +174,6 @@ def _cut(pod: Pod) -> Iterator[Amiss]:
             if key.endswith("gpu.product") and any(part in value for part in PARTS):
                 message = f"{value} is a part of a device: its memory and speed are not known here"
                 yield Amiss(("nodeSelector", key), message, value)
-
-
-def _names(accelerators: tuple[Accelerator, ...]) -> str:
-    names = [one.name for one in accelerators]
-    return " or ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} like it"
 
 
 RULES = (

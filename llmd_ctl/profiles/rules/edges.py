@@ -8,20 +8,19 @@ machines that no fleet tells. It judges nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from llmd_ctl.profiles.built_in import built_in
 
 KINDS = ("AcceleratorProfile", "EngineProfile", "ModelProfile")
 
 
-@dataclass(frozen=True)
-class Edge:
+class Edge(Struct, frozen=True):
     """A row of the table; what each part means stands at its top."""
 
     id: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from llmd_ctl.profiles.accelerator import Accelerator, AcceleratorSpec, EngineOn
 from llmd_ctl.profiles.engine import Engine
@@ -43,8 +44,7 @@ def version_of(text: str) -> tuple[int, ...]:
     return tuple(int(word[0]) for word in words if word is not None)
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True, dict=True):
     """One command line. `given` holds flags that a user or a profile set, as the engine reads them.
 
     JSON is read, and what stands behind a dot (`--attention-config.backend`) is a key inside it.

@@ -77,7 +77,7 @@ RULES = (
         when=_says("decode_context_length_buckets"),
         require=lambda line: (
             _rises(sizes := _sizes(line, "decode_context_length_buckets"))
-            and all(0 < size < length(line) and size % TILE == 0 for size in sizes)
+            and all(TILE <= size < length(line) and size % TILE == 0 for size in sizes)
         ),
         message="decode_context_length_buckets rise in multiples of 128, each below the context",
         remedy="Correct them, or leave them out.",

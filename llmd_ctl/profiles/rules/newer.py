@@ -54,9 +54,7 @@ RULES = (
     Rule(
         "V162",
         "The old model runner does not prepare every draft ahead",
-        when=lambda line: (
-            line.given.get(ASYNC) is True and line.env.get(RUNNER) == "0" and bool(line.draft)
-        ),
+        when=lambda line: line.given.get(ASYNC) is True and line.env.get(RUNNER) == "0",
         require=lambda line: (
             line.draft.get("method") not in NOT_AHEAD
             and line.draft.get("disable_padded_drafter_batch") is not True
@@ -110,8 +108,8 @@ RULES = (
         when=_fly,
         require=lambda line: (
             line.draft_method != "extract_hidden_states"
-            and _count(line, "num_speculative_tokens", 2) >= 2
-            and _count(line, "fly_window_size", 1) < _count(line, "num_speculative_tokens", 2)
+            and _count(line, "num_speculative_tokens", 2)
+            > max(1, _count(line, "fly_window_size", 1))
         ),
         message="rejection_sample_method fly needs two drafted tokens or more, and more than"
         " fly_window_size",

@@ -8,8 +8,9 @@ it reports nothing. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from llmd_ctl.errors import Severity
 from llmd_ctl.profiles.rules.line import Line
@@ -17,16 +18,14 @@ from llmd_ctl.profiles.rules.line import Line
 SideName = Literal["prefill", "decode"]
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(Struct, frozen=True):
     """One side's line, and its image where one is known."""
 
     line: Line
     image: str | None = None
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """Two sides of one model, and what is to hand KV over where no line says it."""
 
     prefill: Side
@@ -64,8 +63,7 @@ def nothing(_pair: Pair) -> Sequence[object]:
     return ()
 
 
-@dataclass(frozen=True)
-class PairRule:
+class PairRule(Struct, frozen=True):
     """A rule. `at`: flags, or variables, of the side that `on` names; the first that it has.
 
     `message` and `remedy` name `words` in braces. An error: KV never arrives, or arrives wrong.
@@ -100,8 +98,7 @@ class PairRule:
         )
 
 
-@dataclass(frozen=True)
-class PairFinding:
+class PairFinding(Struct, frozen=True):
     """A rule that a pair breaks. `at`: the flag or variable of the side that the rule is on."""
 
     rule: PairRule

@@ -7,19 +7,21 @@ stand in the tables `pods` and `devices`. A rule finds; it reports nothing. Pure
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from llmd_ctl.errors import Severity
 from llmd_ctl.profiles.accelerator import Accelerator
 from llmd_ctl.profiles.image_names import ImageName, KnownImage
+from llmd_ctl.profiles.kubernetes import Kubernetes
 from llmd_ctl.profiles.rules.line import Line
+from llmd_ctl.profiles.topology import Machine
 
 Path = tuple[str | int, ...]
 
 
-@dataclass(frozen=True)
-class Pod:
+class Pod(Struct, frozen=True):
     """A pod with an engine. `own`: the engine's container, at `at` in `spec`.
 
     `accelerators` are those that it may be; one where it says which. `asked`: accelerators of one
@@ -70,6 +72,27 @@ class Pod:
         """The accelerator, where there is one that it can be."""
         return self.accelerators[0] if len(self.accelerators) == 1 else None
 
+    @property
+    def cluster(self) -> Kubernetes | None:
+        """What a cluster knows of that accelerator."""
+        return self.accelerator.spec.kubernetes if self.accelerator is not None else None
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        """The machines that slices of that accelerator are made of; none: there are no slices."""
+        topology = self.accelerator.spec.topology if self.accelerator is not None else None
+        return topology.machines if topology is not None else ()
+
+    @property
+    def names(self) -> str:
+        """The accelerators that it may be, as messages name them."""
+        names = [one.name for one in self.accelerators]
+        return " or ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} like it"
+
+    def own_at(self, *steps: str | int) -> Path:
+        """Where something of the engine's container stands."""
+        return (*self.at, *steps)
+
     def resource_at(self, name: str) -> Path:
         """Where an amount stands."""
         for kind in ("limits", "requests"):
@@ -87,8 +110,7 @@ def whole(value: Any) -> int | None:
     return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else None
 
 
-@dataclass(frozen=True)
-class Amiss:
+class Amiss(Struct, frozen=True):
     """What a rule found at a path of the pod's spec."""
 
     path: Path
@@ -97,8 +119,7 @@ class Amiss:
     allowed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class PodRule:
+class PodRule(Struct, frozen=True):
     """A rule. An error: Kubernetes refuses it, or the engine cannot run so; a warning: it may."""
 
     id: str

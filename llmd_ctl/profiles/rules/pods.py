@@ -47,14 +47,14 @@ def _texts(data: object, path: Path) -> Iterator[tuple[Path, str]]:
 
 def _gone(pod: Pod) -> Iterator[Amiss]:
     if pod.known is not None and pod.known.gone:
-        yield Amiss((*pod.at, "image"), pod.known.gone, str(pod.image))
+        yield Amiss(pod.own_at("image"), pod.known.gone, str(pod.image))
 
 
 def _fork(pod: Pod) -> Iterator[Amiss]:
     known, image = pod.known, pod.image
     if known is not None and image is not None and known.forked and image.digest is None:
         message = f"{image.name} is not {known.name}: somebody else's build of the same name"
-        yield Amiss((*pod.at, "image"), message, str(image))
+        yield Amiss(pod.own_at("image"), message, str(image))
 
 
 def _built_for(pod: Pod) -> Iterator[Amiss]:
@@ -66,7 +66,7 @@ def _built_for(pod: Pod) -> Iterator[Amiss]:
     family = pattern[:3]  # of one maker; another's image is told by Q21
     if not any(fnmatchcase(each, pattern) for each in own) and own[0].startswith(family):
         message = f"the image is built for {pattern}, and {pod.accelerators[0].name} is {own[0]}"
-        yield Amiss((*pod.at, "image"), message, str(image))
+        yield Amiss(pod.own_at("image"), message, str(image))
 
 
 def _unmade(pod: Pod) -> Iterator[Amiss]:
@@ -77,15 +77,14 @@ def _unmade(pod: Pod) -> Iterator[Amiss]:
     for word, end in known.before.items():
         if word in image.words and version_of(version) >= version_of(end):
             message = f"{image.name} has no image with {word} from {end} on"
-            yield Amiss((*pod.at, "image"), message, str(image))
+            yield Amiss(pod.own_at("image"), message, str(image))
 
 
 def _moving(pod: Pod) -> Iterator[Amiss]:
     for path, each in containers(pod):
         image = read_image(str(each.get("image") or ""))
         if image is not None and image.moves and not PLACEHOLDER.search(str(image)):
-            tag = f"the tag {image.tag}" if image.tag else "no tag"
-            message = f"the image {image.name} has {tag}, under which it changes"
+            message = f"the image {image} is another one from time to time"
             yield Amiss((*path, "image"), message, str(image))
 
 
@@ -103,7 +102,7 @@ def _shared_memory(pod: Pod) -> Iterator[Amiss]:
     if not any(str(each.get("mountPath", "")).rstrip("/") == SHM for each in mounts):
         wanted = f"{container.shm_bytes.value / 2**30:.0f} GiB"
         message = f"workers share memory in {SHM}, and without a volume there it has 64 MiB"
-        yield Amiss((*pod.at, "volumeMounts"), message, None, (wanted,))
+        yield Amiss(pod.own_at("volumeMounts"), message, None, (wanted,))
 
 
 def _numa(pod: Pod) -> Iterator[Amiss]:
@@ -115,14 +114,14 @@ def _numa(pod: Pod) -> Iterator[Amiss]:
     missing = [name for name in wanted if name not in added]
     if missing:
         message = f"binding workers to their memory needs {', '.join(missing)}: it is left out"
-        yield Amiss((*pod.at, "securityContext"), message)
+        yield Amiss(pod.own_at("securityContext"), message)
 
 
 def _libraries(pod: Pod) -> Iterator[Amiss]:
     said = pod.env.get(LIBRARIES)
     if said is not None and GKE_GPU in pod.nodes and NVIDIA_LIBRARIES not in said.split(":"):
         message = f"{LIBRARIES} leaves out {NVIDIA_LIBRARIES}, where the driver lies on GKE"
-        yield Amiss((*pod.at, "env"), message, said)
+        yield Amiss(pod.own_at("env"), message, said)
 
 
 def _deepep(pod: Pod) -> Iterator[Amiss]:
@@ -130,9 +129,9 @@ def _deepep(pod: Pod) -> Iterator[Amiss]:
     if line is None or GKE_GPU not in pod.nodes:
         return
     privileged = mapped(pod.own, "securityContext").get("privileged")
-    if str(line["--all2all-backend"] or "").startswith("deepep") and privileged is not True:
+    if str(line["--all2all-backend"]).startswith("deepep") and privileged is not True:
         message = "DeepEP on GKE needs a privileged pod, or nodes with PeerMappingOverride=1"
-        yield Amiss((*pod.at, "securityContext"), message)
+        yield Amiss(pod.own_at("securityContext"), message)
 
 
 def _offload(pod: Pod) -> Iterator[Amiss]:

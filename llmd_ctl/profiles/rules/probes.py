@@ -43,7 +43,7 @@ def _probed(pod: Pod) -> Iterator[Amiss]:
             said = mapped(mapped(pod.own, probe), act)
             port = said.get("port")
             number = names.get(str(port), whole(port))
-            path = (*pod.at, probe, act, "port")
+            path = pod.own_at(probe, act, "port")
             if port is not None and number is None:
                 message = f"{probe} asks a port that no container names"
                 yield Amiss(path, message, str(port), tuple(sorted(names)))
@@ -56,13 +56,8 @@ def _probed(pod: Pod) -> Iterator[Amiss]:
 
 def _patience(pod: Pod) -> Iterator[Amiss]:
     """A pod that is killed before its engine can have loaded."""
-    if not pod.accelerators or pod.line is None:
-        return
-    on = pod.accelerators[0].spec.engines.get(pod.line.engine.name)
-    if on is None:
-        return
     probe = next((name for name in PROBES[:2] if mapped(pod.own, name)), None)
-    if probe is None:
+    if probe is None or pod.line is None:
         return
     said = mapped(pod.own, probe)
     period, failures, delay = (
@@ -72,10 +67,10 @@ def _patience(pod: Pod) -> Iterator[Amiss]:
     )  # fmt: skip
     if period is None or failures is None or delay is None:
         return
-    given, wanted = delay + period * failures, int(on.startup_seconds.known)
+    given, wanted = delay + period * failures, int(pod.line.on.startup_seconds.known)
     if given < wanted / 4:
         message = f"{probe} kills the pod after {given} s, and a start may take {wanted} s"
-        yield Amiss((*pod.at, probe), message)
+        yield Amiss(pod.own_at(probe), message)
 
 
 def _ready(pod: Pod) -> Iterator[Amiss]:
@@ -95,7 +90,7 @@ def _side_channel(pod: Pod) -> Iterator[Amiss]:
         name, number = str(port.get("name", "")), whole(port.get("containerPort"))
         if ("nixl" in name or "side" in name) and None not in (used, number) and used != number:
             message = f"the port {name} is not the one that NIXL meets its peers on, {used}"
-            path = (*pod.at, "ports", index, "containerPort")
+            path = pod.own_at("ports", index, "containerPort")
             yield Amiss(path, message, str(number), (str(used),))
 
 
@@ -106,7 +101,7 @@ def _side_host(pod: Pod) -> Iterator[Amiss]:
         return
     if SIDE_HOST not in names and SIDE_HOST not in pod.env and not listed(pod.own, "envFrom"):
         message = f"NIXL tells its peers to come to localhost: {SIDE_HOST} is not the pod's address"
-        yield Amiss((*pod.at, "env"), message)
+        yield Amiss(pod.own_at("env"), message)
 
 
 RULES = (

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any
+
+from msgspec import Struct, field
 
 from llmd_ctl.errors import Severity
 from llmd_ctl.profiles.rules.line import Line, Platform, version_of
@@ -34,8 +35,7 @@ def no_words(_line: Line) -> Mapping[str, object]:
     return {}
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A rule. `message` and `remedy` name what a `Line` knows in braces: {backend}, {model.dtype}.
 
     So may `at`. `words` are what they name beside that.
@@ -94,8 +94,7 @@ class Rule:
         )
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A rule that a line breaks. `at`: the flag or variable it is about; None: the line as such."""
 
     rule: Rule

@@ -6,8 +6,9 @@ Filled by `llm_d`, `autoscale` and `monitoring`, written by `document`. Nothing 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from llmd_ctl.render.kubernetes.document import Object
 from llmd_ctl.render.kubernetes.pods import Labels
@@ -15,15 +16,13 @@ from llmd_ctl.render.kubernetes.pods import Labels
 # --- Gateway API, and its inference extension ---
 
 
-@dataclass(frozen=True)
-class PortNumber:
+class PortNumber(Struct, frozen=True):
     """A port by number."""
 
     number: int
 
 
-@dataclass(frozen=True)
-class PickerRef:
+class PickerRef(Struct, frozen=True):
     """The Service that chooses endpoints; `FailOpen`: without it any endpoint is as good."""
 
     name: str
@@ -31,8 +30,7 @@ class PickerRef:
     failure_mode: str
 
 
-@dataclass(frozen=True)
-class PoolSpec:
+class PoolSpec(Struct, frozen=True):
     """The pods of a pool, where they listen, and who chooses among them."""
 
     selector: Labels
@@ -40,8 +38,7 @@ class PoolSpec:
     endpoint_picker_ref: PickerRef
 
 
-@dataclass(frozen=True)
-class InferencePool(Object):
+class InferencePool(Object, frozen=True):
     """Endpoints that serve the same."""
 
     API: ClassVar[str] = "inference.networking.k8s.io/v1"
@@ -50,8 +47,7 @@ class InferencePool(Object):
     spec: PoolSpec
 
 
-@dataclass(frozen=True)
-class HeaderMatch:
+class HeaderMatch(Struct, frozen=True):
     """A header with exactly this value."""
 
     name: str
@@ -59,15 +55,13 @@ class HeaderMatch:
     type: str = "Exact"
 
 
-@dataclass(frozen=True)
-class RouteMatch:
+class RouteMatch(Struct, frozen=True):
     """A request with all of these headers."""
 
     headers: tuple[HeaderMatch, ...]
 
 
-@dataclass(frozen=True)
-class Backend:
+class Backend(Struct, frozen=True):
     """Where requests go, and how many beside the others; a Service by a port, group None."""
 
     group: str | None
@@ -77,16 +71,14 @@ class Backend:
     port: int | None = None
 
 
-@dataclass(frozen=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """How long a request may take; 0s: as long as it does."""
 
     request: str = "0s"
     backend_request: str = "0s"
 
 
-@dataclass(frozen=True)
-class RouteRule:
+class RouteRule(Struct, frozen=True):
     """Requests that match go to the backends; without matches, all do."""
 
     backend_refs: tuple[Backend, ...]
@@ -94,16 +86,14 @@ class RouteRule:
     timeouts: Timeouts | None = None  # None: the gateway's own
 
 
-@dataclass(frozen=True)
-class GatewayRef:
+class GatewayRef(Struct, frozen=True):
     """A Gateway; `namespace` None is the route's."""
 
     name: str
     namespace: str | None = None
 
 
-@dataclass(frozen=True)
-class RouteSpec:
+class RouteSpec(Struct, frozen=True):
     """The gateways that have the route, the hosts that it is for, and its rules."""
 
     parent_refs: tuple[GatewayRef, ...]
@@ -111,8 +101,7 @@ class RouteSpec:
     rules: tuple[RouteRule, ...]
 
 
-@dataclass(frozen=True)
-class HTTPRoute(Object):
+class HTTPRoute(Object, frozen=True):
     """What a gateway does with requests."""
 
     API: ClassVar[str] = "gateway.networking.k8s.io/v1"
@@ -124,8 +113,7 @@ class HTTPRoute(Object):
 # --- rights ---
 
 
-@dataclass(frozen=True)
-class Right:
+class Right(Struct, frozen=True):
     """What may be done with which resources."""
 
     api_groups: tuple[str, ...]
@@ -133,8 +121,7 @@ class Right:
     verbs: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Role(Object):
+class Role(Object, frozen=True):
     """Rights in one namespace."""
 
     API: ClassVar[str] = "rbac.authorization.k8s.io/v1"
@@ -143,8 +130,7 @@ class Role(Object):
     rules: tuple[Right, ...]
 
 
-@dataclass(frozen=True)
-class RoleRef:
+class RoleRef(Struct, frozen=True):
     """A Role by name."""
 
     name: str
@@ -152,16 +138,14 @@ class RoleRef:
     api_group: str = "rbac.authorization.k8s.io"
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """A ServiceAccount of the same namespace."""
 
     name: str
     kind: str = "ServiceAccount"
 
 
-@dataclass(frozen=True)
-class RoleBinding(Object):
+class RoleBinding(Object, frozen=True):
     """Who has the rights of a role."""
 
     API: ClassVar[str] = "rbac.authorization.k8s.io/v1"
@@ -174,8 +158,7 @@ class RoleBinding(Object):
 # --- scaling ---
 
 
-@dataclass(frozen=True)
-class ScaleTarget:
+class ScaleTarget(Struct, frozen=True):
     """What is scaled."""
 
     api_version: str
@@ -183,36 +166,31 @@ class ScaleTarget:
     name: str
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """For how long the most that was asked for counts."""
 
     stabilization_window_seconds: int
 
 
-@dataclass(frozen=True)
-class Behavior:
+class Behavior(Struct, frozen=True):
     """How fast replicas go."""
 
     scale_down: Pace
 
 
-@dataclass(frozen=True)
-class HpaConfig:
+class HpaConfig(Struct, frozen=True):
     """What KEDA hands on to the HPA that it makes."""
 
     behavior: Behavior
 
 
-@dataclass(frozen=True)
-class Advanced:
+class Advanced(Struct, frozen=True):
     """KEDA's word for what it hands on."""
 
     horizontal_pod_autoscaler_config: HpaConfig
 
 
-@dataclass(frozen=True)
-class Trigger:
+class Trigger(Struct, frozen=True):
     """A number that replicas are to follow."""
 
     type: str
@@ -220,8 +198,7 @@ class Trigger:
     metadata: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class ScaledSpec:
+class ScaledSpec(Struct, frozen=True):
     """How many replicas, and by what."""
 
     scale_target_ref: ScaleTarget
@@ -233,8 +210,7 @@ class ScaledSpec:
     triggers: tuple[Trigger, ...]
 
 
-@dataclass(frozen=True)
-class ScaledObject(Object):
+class ScaledObject(Object, frozen=True):
     """Replicas by KEDA, down to none."""
 
     API: ClassVar[str] = "keda.sh/v1alpha1"
@@ -243,40 +219,35 @@ class ScaledObject(Object):
     spec: ScaledSpec
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """A number of the external metrics API."""
 
     name: str
     selector: Labels
 
 
-@dataclass(frozen=True)
-class MetricTarget:
+class MetricTarget(Struct, frozen=True):
     """What a replica is to have of it."""
 
     average_value: str
     type: str = "AverageValue"
 
 
-@dataclass(frozen=True)
-class External:
+class External(Struct, frozen=True):
     """A number, and its target."""
 
     metric: Metric
     target: MetricTarget
 
 
-@dataclass(frozen=True)
-class MetricSpec:
+class MetricSpec(Struct, frozen=True):
     """A number that replicas are to follow."""
 
     external: External
     type: str = "External"
 
 
-@dataclass(frozen=True)
-class HpaSpec:
+class HpaSpec(Struct, frozen=True):
     """How many replicas, and by what."""
 
     scale_target_ref: ScaleTarget
@@ -286,8 +257,7 @@ class HpaSpec:
     behavior: Behavior
 
 
-@dataclass(frozen=True)
-class HorizontalPodAutoscaler(Object):
+class HorizontalPodAutoscaler(Object, frozen=True):
     """Replicas by Kubernetes itself."""
 
     API: ClassVar[str] = "autoscaling/v2"
@@ -299,16 +269,14 @@ class HorizontalPodAutoscaler(Object):
 # --- monitoring ---
 
 
-@dataclass(frozen=True)
-class Relabeling:
+class Relabeling(Struct, frozen=True):
     """A label with a fixed value on all that is read."""
 
     target_label: str
     replacement: str
 
 
-@dataclass(frozen=True)
-class MetricsEndpoint:
+class MetricsEndpoint(Struct, frozen=True):
     """Where metrics are read; `relabelings` add labels."""
 
     port: str
@@ -317,8 +285,7 @@ class MetricsEndpoint:
     relabelings: tuple[Relabeling, ...] = ()
 
 
-@dataclass(frozen=True)
-class MonitorSpec:
+class MonitorSpec(Struct, frozen=True):
     """The pods whose metrics are read, with which of their labels."""
 
     selector: Labels
@@ -326,8 +293,7 @@ class MonitorSpec:
     pod_target_labels: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class PodMonitor(Object):
+class PodMonitor(Object, frozen=True):
     """Pods that Prometheus reads."""
 
     API: ClassVar[str] = "monitoring.coreos.com/v1"
@@ -336,8 +302,7 @@ class PodMonitor(Object):
     spec: MonitorSpec
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """An alert: it fires once `expr` was true for so long."""
 
     alert: str
@@ -347,23 +312,20 @@ class Rule:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class RuleGroup:
+class RuleGroup(Struct, frozen=True):
     """Rules that are evaluated together."""
 
     name: str
     rules: tuple[Rule, ...]
 
 
-@dataclass(frozen=True)
-class RulesSpec:
+class RulesSpec(Struct, frozen=True):
     """Groups of rules."""
 
     groups: tuple[RuleGroup, ...]
 
 
-@dataclass(frozen=True)
-class PrometheusRule(Object):
+class PrometheusRule(Object, frozen=True):
     """Rules that Prometheus evaluates."""
 
     API: ClassVar[str] = "monitoring.coreos.com/v1"

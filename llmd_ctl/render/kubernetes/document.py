@@ -1,20 +1,20 @@
 """Kubernetes objects to YAML: one way for all of them, byte-stable.
 
-Used by every module here. An object is a frozen dataclass with the fields of the kind, in
-snake_case; None and empty are left out, unless a field is `kept`, where empty says something. Text
+Used by every module here. An object is a record with the fields of the kind, in snake_case;
+None and empty are left out, but for fields that are `KEPT`, where empty says something. Text
 is quoted wherever any reader of YAML could take it for something else: Kubernetes reads by the
 rules of YAML 1.1, where `y` and `1e3` are no text. It knows no kind.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, ClassVar
 
 import yaml
+from msgspec import Struct, field
 
 from llmd_ctl.render.blocks import Blocks
 
@@ -24,22 +24,15 @@ WIDE = 1_000_000  # no line is broken: a reader of differences sees whole values
 CAPITALS = {"hostIpc": "hostIPC", "clusterIp": "clusterIP"}
 
 
-def kept(factory: Any) -> Any:
-    """A field that is written even where it is empty."""
-    return dataclasses.field(default_factory=factory, metadata={"kept": True})
-
-
-@dataclasses.dataclass(frozen=True)
-class Meta:
+class Meta(Struct, frozen=True):
     """Who an object is. The namespace is that of whoever applies it."""
 
     name: str
-    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclasses.dataclass(frozen=True)
-class Object:
+class Object(Struct, frozen=True):
     """What every object of a cluster has."""
 
     API: ClassVar[str]
@@ -131,14 +124,14 @@ def _fields(record: Any) -> dict[str, Any]:
 @cache
 def _keys(kind: Any) -> tuple[tuple[str, str, bool], ...]:
     """The fields of a kind of object: name, key, and whether it is written when empty."""
-    fields = dataclasses.fields(kind)
-    return tuple((one.name, _camel(one.name), bool(one.metadata.get("kept"))) for one in fields)
+    kept: frozenset[str] = getattr(kind, "KEPT", frozenset())
+    return tuple((name, _camel(name), name in kept) for name in kind.__struct_fields__)
 
 
 def _value(value: Any) -> Any:
     if isinstance(value, str | int | float):
         return value
-    if dataclasses.is_dataclass(value):
+    if isinstance(value, Struct):
         return _fields(value)
     if isinstance(value, Mapping):
         return {key: _value(item) for key, item in value.items()}

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from llmd_ctl.plan import Plan
 from llmd_ctl.plan.place import PlannedTarget
@@ -44,8 +45,7 @@ MORE = {
 TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(Struct, frozen=True):
     """One value of the chart: what it does, its default, and what it may be."""
 
     name: str
@@ -108,8 +108,7 @@ def _entries(line: str, meaning: str) -> Iterator[str]:
     yield f"{space}{{{{- end }}}}"
 
 
-@dataclass
-class Chart:
+class Chart(Struct):
     """Templates of one fleet, and the numbers of replicas that became values."""
 
     names: Names

@@ -9,7 +9,8 @@ body-based routing says what the body asks for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.plan import Plan, PlannedModel, PlannedVariant
 from llmd_ctl.plan.place import Gateway, PlannedRouter, PlannedTarget
@@ -35,8 +36,7 @@ WEIGHTS = 1000  # that all pools of a model share
 PREFILL, DECODE = "prefill", "decode"
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(Struct, frozen=True):
     """Replicas among which one picker chooses."""
 
     name: str

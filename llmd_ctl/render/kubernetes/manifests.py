@@ -6,7 +6,7 @@ share, have theirs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from llmd_ctl.plan import Plan
 from llmd_ctl.plan.place import PlannedTarget
@@ -21,8 +21,7 @@ from llmd_ctl.render.kubernetes.objects import ServiceAccount
 from llmd_ctl.render.kubernetes.router import router_objects
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """A file of objects, by its name without an ending."""
 
     name: str

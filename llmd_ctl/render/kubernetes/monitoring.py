@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.plan import Plan, PlannedModel, Slo
 from llmd_ctl.plan.place import PlannedTarget
@@ -42,8 +43,7 @@ MICROSECONDS = 1_000_000
 MOST = 0.9  # of requests: a wide promise is broken for good before its budget burns so fast
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """Budgets of 30 days, burnt so many times too fast, over a long and a short window."""
 
     severity: str
@@ -60,8 +60,7 @@ PACES = (
 )
 
 
-@dataclass(frozen=True)
-class Promise:
+class Promise(Struct, frozen=True):
     """One bound of a model's slo."""
 
     alert: str

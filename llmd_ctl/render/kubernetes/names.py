@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from llmd_ctl.plan import Plan, PlannedModel, PlannedVariant
 
@@ -25,8 +26,7 @@ CLUSTER_DOMAIN = "cluster.local"  # Kubernetes' own default
 SERVING = f"{DOMAIN}/serving"
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True):
     """The names of one fleet. Make it with `of`."""
 
     fleet: str

@@ -7,15 +7,15 @@ to the cluster's default.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from llmd_ctl.render.kubernetes.document import Object, kept
+from msgspec import Struct, field
+
+from llmd_ctl.render.kubernetes.document import Object
 from llmd_ctl.render.kubernetes.pods import Labels, PodTemplate
 
 
-@dataclass(frozen=True)
-class ServiceAccount(Object):
+class ServiceAccount(Object, frozen=True):
     """Who pods are to the cluster. None of ours asks it anything: no token is mounted."""
 
     API: ClassVar[str] = "v1"
@@ -24,8 +24,7 @@ class ServiceAccount(Object):
     automount_service_account_token: bool = False
 
 
-@dataclass(frozen=True)
-class ConfigMap(Object):
+class ConfigMap(Object, frozen=True):
     """Files, by name."""
 
     API: ClassVar[str] = "v1"
@@ -34,8 +33,7 @@ class ConfigMap(Object):
     data: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ServicePort:
+class ServicePort(Struct, frozen=True):
     """A port of a Service, to a port of its pods by name."""
 
     name: str
@@ -44,8 +42,7 @@ class ServicePort:
     app_protocol: str | None = None
 
 
-@dataclass(frozen=True)
-class ServiceSpec:
+class ServiceSpec(Struct, frozen=True):
     """What stands behind a name. `cluster_ip` "None": its pods' own addresses."""
 
     selector: Mapping[str, str]
@@ -55,8 +52,7 @@ class ServiceSpec:
     publish_not_ready_addresses: bool | None = None
 
 
-@dataclass(frozen=True)
-class Service(Object):
+class Service(Object, frozen=True):
     """A name in the cluster's DNS."""
 
     API: ClassVar[str] = "v1"
@@ -65,24 +61,21 @@ class Service(Object):
     spec: ServiceSpec
 
 
-@dataclass(frozen=True)
-class Rolling:
+class Rolling(Struct, frozen=True):
     """How many pods more, or fewer, while they are replaced."""
 
     max_surge: int
     max_unavailable: int
 
 
-@dataclass(frozen=True)
-class Strategy:
+class Strategy(Struct, frozen=True):
     """How pods are replaced."""
 
     rolling_update: Rolling | None
     type: str = "RollingUpdate"
 
 
-@dataclass(frozen=True)
-class DeploymentSpec:
+class DeploymentSpec(Struct, frozen=True):
     """`replicas` None: something else scales it."""
 
     replicas: int | None
@@ -93,8 +86,7 @@ class DeploymentSpec:
     revision_history_limit: int = 5
 
 
-@dataclass(frozen=True)
-class Deployment(Object):
+class Deployment(Object, frozen=True):
     """Pods that are all alike."""
 
     API: ClassVar[str] = "apps/v1"
@@ -103,8 +95,7 @@ class Deployment(Object):
     spec: DeploymentSpec
 
 
-@dataclass(frozen=True)
-class GroupTemplate:
+class GroupTemplate(Struct, frozen=True):
     """A group of pods: the first, and the others."""
 
     size: int
@@ -113,16 +104,14 @@ class GroupTemplate:
     restart_policy: str = "RecreateGroupOnPodRestart"
 
 
-@dataclass(frozen=True)
-class Rollout:
+class Rollout(Struct, frozen=True):
     """How groups are replaced."""
 
     rolling_update_configuration: Rolling
     type: str = "RollingUpdate"
 
 
-@dataclass(frozen=True)
-class LeaderWorkerSetSpec:
+class LeaderWorkerSetSpec(Struct, frozen=True):
     """`replicas` None: something else scales it."""
 
     replicas: int | None
@@ -131,8 +120,7 @@ class LeaderWorkerSetSpec:
     startup_policy: str = "LeaderCreated"
 
 
-@dataclass(frozen=True)
-class LeaderWorkerSet(Object):
+class LeaderWorkerSet(Object, frozen=True):
     """Groups of pods, each group one replica over several hosts."""
 
     API: ClassVar[str] = "leaderworkerset.x-k8s.io/v1"
@@ -141,16 +129,14 @@ class LeaderWorkerSet(Object):
     spec: LeaderWorkerSetSpec
 
 
-@dataclass(frozen=True)
-class BudgetSpec:
+class BudgetSpec(Struct, frozen=True):
     """How many pods may be gone at a time when nodes are emptied."""
 
     max_unavailable: int
     selector: Labels
 
 
-@dataclass(frozen=True)
-class PodDisruptionBudget(Object):
+class PodDisruptionBudget(Object, frozen=True):
     """A bound on voluntary disruptions."""
 
     API: ClassVar[str] = "policy/v1"
@@ -159,41 +145,40 @@ class PodDisruptionBudget(Object):
     spec: BudgetSpec
 
 
-@dataclass(frozen=True)
-class Peer:
+class Peer(Struct, frozen=True):
     """Who may come: pods by label, of this namespace or of those with a label (none: of all)."""
 
+    KEPT: ClassVar = frozenset({"namespace_selector"})
+
     pod_selector: Labels | None = None
-    namespace_selector: Labels | None = field(default=None, metadata={"kept": True})
+    namespace_selector: Labels | None = None
 
 
-@dataclass(frozen=True)
-class PolicyPort:
+class PolicyPort(Struct, frozen=True):
     """A port that may be reached."""
 
     port: int | str
     protocol: str = "TCP"
 
 
-@dataclass(frozen=True)
-class Ingress:
+class Ingress(Struct, frozen=True):
     """Who may come to which ports; no port: all."""
 
     from_: tuple[Peer, ...]
     ports: tuple[PolicyPort, ...] = ()
 
 
-@dataclass(frozen=True)
-class PolicySpec:
+class PolicySpec(Struct, frozen=True):
     """Who may reach the pods."""
+
+    KEPT: ClassVar = frozenset({"ingress"})
 
     pod_selector: Labels
     policy_types: tuple[str, ...]
-    ingress: tuple[Ingress, ...] = kept(tuple)
+    ingress: tuple[Ingress, ...] = ()
 
 
-@dataclass(frozen=True)
-class NetworkPolicy(Object):
+class NetworkPolicy(Object, frozen=True):
     """A wall around pods."""
 
     API: ClassVar[str] = "networking.k8s.io/v1"
@@ -202,8 +187,7 @@ class NetworkPolicy(Object):
     spec: PolicySpec
 
 
-@dataclass(frozen=True)
-class ComputeDomain(Object):
+class ComputeDomain(Object, frozen=True):
     """Nodes that share memory over NVLink, and the template of claims on it."""
 
     API: ClassVar[str] = "resource.nvidia.com/v1beta1"
@@ -212,8 +196,7 @@ class ComputeDomain(Object):
     spec: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class ResourceClaimTemplate(Object):
+class ResourceClaimTemplate(Object, frozen=True):
     """Devices that every pod claims for itself."""
 
     API: ClassVar[str] = "resource.k8s.io/v1"

@@ -7,8 +7,10 @@ profile knows is in there already, so no vendor is named here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.plan import PlannedVariant
 from llmd_ctl.plan.place import Accelerators, Cache, Nodes, Place, Secret
@@ -57,16 +59,14 @@ HOSTNAME = "kubernetes.io/hostname"
 PRIVILEGED_CAPABILITY = "SYS_ADMIN"  # Kubernetes refuses it where escalation is not allowed
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """A volume, and where a container sees it."""
 
     volume: Volume
     mount: Mount
 
 
-@dataclass(frozen=True)
-class Around:
+class Around(Struct, frozen=True):
     """What a pod is given beside its place: by the fleet, and by its variant."""
 
     account: str

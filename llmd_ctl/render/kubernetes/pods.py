@@ -6,35 +6,32 @@ Filled by `pod` and `router`, written by `document`. Nothing here decides.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
+
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True)
-class KeyOf:
+class KeyOf(Struct, frozen=True):
     """A key of a Secret or ConfigMap."""
 
     name: str
     key: str
 
 
-@dataclass(frozen=True)
-class FieldRef:
+class FieldRef(Struct, frozen=True):
     """A field of the pod itself, as it runs."""
 
     field_path: str
 
 
-@dataclass(frozen=True)
-class ValueFrom:
+class ValueFrom(Struct, frozen=True):
     """Where a variable's value is from: one of the two."""
 
     secret_key_ref: KeyOf | None = None
     field_ref: FieldRef | None = None
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(Struct, frozen=True):
     """An environment variable."""
 
     name: str
@@ -42,46 +39,40 @@ class Variable:
     value_from: ValueFrom | None = None
 
 
-@dataclass(frozen=True)
-class Named:
+class Named(Struct, frozen=True):
     """A reference by name."""
 
     name: str
 
 
-@dataclass(frozen=True)
-class Variables:
+class Variables(Struct, frozen=True):
     """All keys of a Secret as variables."""
 
     secret_ref: Named
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(Struct, frozen=True):
     """A port of a container."""
 
     name: str
     container_port: int
 
 
-@dataclass(frozen=True)
-class HttpGet:
+class HttpGet(Struct, frozen=True):
     """A request that says how a container is."""
 
     path: str
     port: str
 
 
-@dataclass(frozen=True)
-class GrpcProbe:
+class GrpcProbe(Struct, frozen=True):
     """A call of gRPC's own health service."""
 
     port: int
     service: str
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """How often it is made, and how many failures count; by one of the two."""
 
     http_get: HttpGet | None
@@ -91,29 +82,25 @@ class Probe:
     grpc: GrpcProbe | None = None
 
 
-@dataclass(frozen=True)
-class Sleep:
+class Sleep(Struct, frozen=True):
     """A pause."""
 
     seconds: int
 
 
-@dataclass(frozen=True)
-class Handler:
+class Handler(Struct, frozen=True):
     """What is done at a moment of a container's life."""
 
     sleep: Sleep
 
 
-@dataclass(frozen=True)
-class Lifecycle:
+class Lifecycle(Struct, frozen=True):
     """What is done before a container is told to end."""
 
     pre_stop: Handler
 
 
-@dataclass(frozen=True)
-class Resources:
+class Resources(Struct, frozen=True):
     """What a container asks for, and may take at most; claims by their name in the pod."""
 
     requests: Mapping[str, str] = field(default_factory=dict)
@@ -121,16 +108,14 @@ class Resources:
     claims: tuple[Named, ...] = ()
 
 
-@dataclass(frozen=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """Linux capabilities."""
 
     add: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ContainerSecurity:
+class ContainerSecurity(Struct, frozen=True):
     """What a container may do."""
 
     privileged: bool | None = None
@@ -139,15 +124,13 @@ class ContainerSecurity:
     capabilities: Capabilities | None = None
 
 
-@dataclass(frozen=True)
-class Seccomp:
+class Seccomp(Struct, frozen=True):
     """The filter of system calls."""
 
     type: str
 
 
-@dataclass(frozen=True)
-class PodSecurity:
+class PodSecurity(Struct, frozen=True):
     """Who a pod runs as."""
 
     run_as_non_root: bool | None = None
@@ -158,8 +141,7 @@ class PodSecurity:
     seccomp_profile: Seccomp | None = None
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """Where a container sees a volume."""
 
     name: str
@@ -167,51 +149,47 @@ class Mount:
     read_only: bool | None = None
 
 
-@dataclass(frozen=True)
-class EmptyDir:
+class EmptyDir(Struct, frozen=True):
     """A volume that goes with the pod."""
 
     medium: str | None = None
     size_limit: str | None = None
 
 
-@dataclass(frozen=True)
-class HostPath:
+class HostPath(Struct, frozen=True):
     """A path of the node."""
 
     path: str
     type: str | None = None
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """A volume claim that is there."""
 
     claim_name: str
 
 
-@dataclass(frozen=True)
-class SecretFiles:
+class SecretFiles(Struct, frozen=True):
     """A Secret as files."""
 
     secret_name: str
     optional: bool | None = None
 
 
-@dataclass(frozen=True)
-class Volume:
+class Volume(Struct, frozen=True):
     """A volume: exactly one of the kinds."""
 
+    KEPT: ClassVar = frozenset({"empty_dir"})
+
     name: str
-    empty_dir: EmptyDir | None = field(default=None, metadata={"kept": True})
+    empty_dir: EmptyDir | None = None
     host_path: HostPath | None = None
     persistent_volume_claim: Claim | None = None
     config_map: Named | None = None
     secret: SecretFiles | None = None
 
 
-@dataclass(frozen=True)
-class Container:
+class Container(Struct, frozen=True):
     """A container. Words of `command` and `args` are as Kubernetes reads them: `$$` is a `$`."""
 
     name: str
@@ -232,8 +210,7 @@ class Container:
     volume_mounts: tuple[Mount, ...] = ()
 
 
-@dataclass(frozen=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """A label of a node, with any of the values."""
 
     key: str
@@ -241,8 +218,7 @@ class Expression:
     operator: str = "In"
 
 
-@dataclass(frozen=True)
-class Toleration:
+class Toleration(Struct, frozen=True):
     """A taint that is accepted."""
 
     key: str | None
@@ -252,15 +228,13 @@ class Toleration:
     toleration_seconds: int | None
 
 
-@dataclass(frozen=True)
-class Labels:
+class Labels(Struct, frozen=True):
     """Objects that have all of these labels; none: every object."""
 
     match_labels: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """How pods are spread over nodes that differ in a label."""
 
     max_skew: int
@@ -269,16 +243,14 @@ class Spread:
     label_selector: Labels
 
 
-@dataclass(frozen=True)
-class PodClaim:
+class PodClaim(Struct, frozen=True):
     """Devices that are claimed for a pod, by a template of the namespace."""
 
     name: str
     resource_claim_template_name: str
 
 
-@dataclass(frozen=True)
-class PodSpec:
+class PodSpec(Struct, frozen=True):
     """A pod."""
 
     containers: tuple[Container, ...]
@@ -300,16 +272,14 @@ class PodSpec:
     volumes: tuple[Volume, ...] = ()
 
 
-@dataclass(frozen=True)
-class PodMeta:
+class PodMeta(Struct, frozen=True):
     """Labels and annotations of pods that a template makes."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class PodTemplate:
+class PodTemplate(Struct, frozen=True):
     """What pods are made from."""
 
     metadata: PodMeta

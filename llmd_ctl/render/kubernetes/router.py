@@ -9,7 +9,8 @@ what it cannot take over (where it listens, and TLS there) makes new pods, by an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from llmd_ctl.plan import EndpointTls, Plan, PlannedModel, PlannedVariant, RouterTls
 from llmd_ctl.plan.place import Image, Place, PlannedRouter, PlannedTarget

@@ -7,7 +7,7 @@ network cards are asked for beside the accelerators.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from llmd_ctl.plan import PlannedVariant
 from llmd_ctl.plan.place import Image, Place, Transfer

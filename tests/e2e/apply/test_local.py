@@ -8,11 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.apply.apply import ApplyResult, apply_plan
 from llmd_ctl.apply.delete import delete_fleet

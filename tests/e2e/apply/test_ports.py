@@ -6,10 +6,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.apply.records import ReplicaRecord
 from llmd_ctl.errors import ApplyFailed

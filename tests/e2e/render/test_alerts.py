@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from llmd_ctl.plan import Slo
 from tests.unit.render.kubernetes.clusters import cluster, only

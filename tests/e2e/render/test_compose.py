@@ -7,13 +7,13 @@ makes of files is that of `docker compose`, files of variables included.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 
 from llmd_ctl.plan import HOST, PORT, Plan, RouterTls
 from llmd_ctl.plan.place import Place, PlannedTarget, Secret

@@ -11,10 +11,10 @@ import os
 import re
 import stat
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.plan import HOST, PORT
 from llmd_ctl.plan.place import HostDevices, PlannedTarget

@@ -1,10 +1,10 @@
 """Whole plans, reviewed as text. A changed number shows up here as a changed line."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.plan import Observed, Plan, plan
 from llmd_ctl.profiles import Catalog, LocalModel

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from llmd_ctl.errors import LlmdError
 from llmd_ctl.plan import Fit, Parallel, Plan
@@ -129,7 +130,7 @@ def test_less_context_never_makes_a_fit_a_misfit(
     assume(load.kv_bytes_limit is None)
     shorter = data.draw(st.integers(1, load.max_model_len))
     if fit_of(shape, Parallel(), device, load).verdict == "fits":
-        less = Load(**{**vars(load), "max_model_len": shorter})
+        less = replace(load, max_model_len=shorter)
         assert fit_of(shape, Parallel(), device, less).verdict == "fits"
 
 

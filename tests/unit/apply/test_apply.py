@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.apply.apply import ApplyResult, apply_plan
 from llmd_ctl.apply.delete import DeleteResult, delete_fleet

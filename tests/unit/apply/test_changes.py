@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.apply.changes import Change, compare
 from llmd_ctl.cli.plan_view import accelerators
@@ -29,8 +29,8 @@ OLD = plan(model("chat", variant("a", 2), variant("b")))
 
 def test_a_first_plan_only_adds() -> None:
     assert compare(None, OLD, None) == (
-        Change("add", "chat", "a", ("2 × nvidia-h100, simulated",)),
-        Change("add", "chat", "b", ("1 × nvidia-h100, simulated",)),
+        Change("add", "chat", "a", ("2 × nvidia-h100, simulated",), keys=("",)),
+        Change("add", "chat", "b", ("1 × nvidia-h100, simulated",), keys=("",)),
     )
 
 
@@ -39,7 +39,7 @@ def test_what_a_variant_takes_is_said_as_the_table_has_it() -> None:
     whole = plan(model("chat", split))
     said = "3 × 4 nvidia-h100"
     assert accelerators(split) == said
-    assert compare(None, whole, None) == (Change("add", "chat", "a", (said,)),)
+    assert compare(None, whole, None) == (Change("add", "chat", "a", (said,), keys=("",)),)
     [gone] = compare(whole, plan(model("chat")), None)
     assert (gone.kind, gone.reasons) == ("remove", (said,))
 
@@ -59,7 +59,8 @@ def test_a_changed_setting_is_named_with_both_values_and_its_restarts() -> None:
 
 def test_scaling_restarts_nobody() -> None:
     new = plan(model("chat", variant("a", 4), variant("b")))
-    assert compare(OLD, new, None) == (Change("scale", "chat", "a", ("replicas: 2 → 4",), 0),)
+    (change,) = compare(OLD, new, None)
+    assert change == Change("scale", "chat", "a", ("replicas: 2 → 4",), keys=("replicas",))
 
 
 def test_new_facts_restart_a_simulated_engine_but_not_a_real_one() -> None:

@@ -9,11 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.apply.files import RealFiles
 from llmd_ctl.apply.machine import MARK_PORT, MARK_REPLICA, MARK_STATE, CannotSpawn, Launch

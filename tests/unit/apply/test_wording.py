@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.apply.changes import DERIVED, compare
 from llmd_ctl.apply.wording import Difference, differences, said

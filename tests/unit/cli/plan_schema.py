@@ -4,13 +4,13 @@
 that file is not what this makes. A changed key is a new version of the document.
 """
 
-import dataclasses
 import json
 import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from msgspec import StructMeta
 from pydantic.alias_generators import to_camel
 
 import llmd_ctl
@@ -45,9 +45,9 @@ def schema() -> Json:
     }
 
 
-def _record(cls: type, definitions: Json) -> Json:
+def _record(cls: Any, definitions: Json) -> Json:
     hints = get_type_hints(cls)
-    fields = {to_camel(f.name): hints[f.name] for f in dataclasses.fields(cls)}
+    fields = {to_camel(name): hints[name] for name in cls.__struct_fields__}
     return {
         "type": "object",
         "properties": {name: _hint(hint, definitions) for name, hint in fields.items()},
@@ -72,7 +72,7 @@ def _hint(hint: Any, definitions: Json) -> Json:
         return {"type": "array", "items": _hint(args[0], definitions)}
     if origin is Mapping:
         return {"type": "object", "additionalProperties": _hint(args[1], definitions)}
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+    if isinstance(hint, StructMeta):
         if hint.__name__ not in definitions:
             definitions[hint.__name__] = {}
             definitions[hint.__name__].update(_record(hint, definitions))

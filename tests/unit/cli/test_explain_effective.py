@@ -1,9 +1,9 @@
 """What holds in a fleet and who set it: equal to the plan, key by key, and placed in the file."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.cli.explain.ask import Question, explain
 from llmd_ctl.cli.explain.page import Effective

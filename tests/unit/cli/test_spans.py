@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import socket
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +10,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as RealSpan

@@ -1,14 +1,16 @@
-"""A command that only looks does not read what is said of every package that is installed."""
+"""A command that only looks starts soon: it reads and makes nothing that it does not need."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import llmd_ctl
 from llmd_ctl.cli import STARTS_NOTHING
 from llmd_ctl.cli.app import GROUPS, VERBS
 
@@ -49,6 +51,15 @@ def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[s
 def test_no_plugins_are_looked_for(words: tuple[str, ...], tmp_path: Path) -> None:
     done = run(tmp_path, *words, "fleet.yaml")
     assert done.returncode == 0, done.stderr
+
+
+def test_no_record_is_made_by_running_source_text() -> None:
+    found = [
+        file.name
+        for file in Path(llmd_ctl.__file__).parent.rglob("*.py")
+        if re.search(r"^ *(from|import) dataclasses", file.read_text("utf-8"), re.M)
+    ]
+    assert found == [], "see STYLE.md: msgspec.Struct"
 
 
 def test_what_the_user_says_of_plugins_holds(tmp_path: Path) -> None:

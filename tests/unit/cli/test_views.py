@@ -3,12 +3,12 @@
 import io
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console, RenderableType
 
 from llmd_ctl.apply.changes import Change

@@ -2,9 +2,9 @@
 
 import io
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import RenderableType
 

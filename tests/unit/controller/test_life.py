@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.apply.apply import ApplyResult, apply_plan
 from llmd_ctl.apply.machine import MARK_STATE

@@ -12,11 +12,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.apply import delete_fleet, fleet_status
 from llmd_ctl.apply.apply import apply_plan

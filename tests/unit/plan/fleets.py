@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.errors import LlmdError, Problem
 from llmd_ctl.plan import Observed, Plan, PlannedVariant, plan

@@ -1,10 +1,10 @@
 """What simulated engines do not speak is never accepted silently."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.cli.boundary import run
 from llmd_ctl.plan import PlannedVariant

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.errors import LlmdError
 from llmd_ctl.plan import PlannedVariant

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.errors import LlmdError
 from llmd_ctl.plan import capabilities

@@ -1,8 +1,7 @@
 """Rules of engines in a plan: where they are told, who may insist, and what a plan says itself."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.errors import LlmdError, Problem
 from llmd_ctl.profiles import Catalog

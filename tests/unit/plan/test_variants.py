@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.plan import EndpointTls, Observed, Plan, Resilience, plan
 from llmd_ctl.plan.resilience import Checks, Limits

@@ -1,11 +1,11 @@
 """What comes with llmd-ctl obeys the rules that a user's profile has to obey, and cites."""
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 import llmd_ctl.profiles
 from llmd_ctl.profiles import Catalog, UnknownProfile
@@ -58,8 +58,7 @@ def test_a_built_in_profile_is_as_strict_as_a_users(path: Path) -> None:
     assert findings.problems() == []
 
 
-@dataclasses.dataclass(frozen=True)
-class AttentionTable:
+class AttentionTable(Struct, frozen=True):
     """The whole of an engine's table of attention backends."""
 
     source: str
@@ -110,9 +109,9 @@ def facts(value: Any, path: str) -> Iterator[tuple[str, Cited | Number]]:
     elif isinstance(value, tuple):
         for number, child in enumerate(value):
             yield from facts(child, f"{path}.{number}")
-    elif dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            yield from facts(getattr(value, field.name), f"{path}.{field.name}")
+    elif isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            yield from facts(getattr(value, name), f"{path}.{name}")
 
 
 @pytest.mark.parametrize("name", ACCELERATORS)

@@ -267,6 +267,12 @@ def test_four_bits_with_scales_of_their_own_are_counted(
     )
 
 
+def test_scales_of_kv_alone_pack_no_weights() -> None:
+    scheme = {"num_bits": 8, "type": "float"}
+    packed = {"quant_method": "compressed-tensors", "config_groups": {}, "kv_cache_scheme": scheme}
+    assert shape(quantization_config=packed).weight_bytes == shape().weight_bytes
+
+
 def test_experts_may_be_of_a_dtype_of_their_own() -> None:
     model = shape(
         model_type="deepseek_v4", **COMPRESSED, expert_dtype="fp4",

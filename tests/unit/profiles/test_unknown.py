@@ -1,12 +1,12 @@
 """What is not known is null, and for each thing that may be null the type says what follows."""
 
-import dataclasses
 import inspect
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
+from msgspec import StructMeta
 
 from llmd_ctl.profiles.accelerator import AcceleratorSpec
 from llmd_ctl.profiles.number import Unknown, dimension, unknown
@@ -21,13 +21,13 @@ def inner(hint: Any) -> Iterator[Any]:
 
 
 def sections(cls: Any, seen: set[Any]) -> set[Any]:
-    """The dataclasses below one, itself included."""
+    """The records below one, itself included."""
     if cls in seen:
         return seen
     seen.add(cls)
     for hint in get_type_hints(cls, include_extras=True).values():
         for part in inner(hint):
-            if isinstance(part, type) and dataclasses.is_dataclass(part):
+            if isinstance(part, StructMeta):
                 sections(part, seen)
     return seen
 

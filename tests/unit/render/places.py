@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from llmd_ctl.plan import Plan, PlannedVariant
 from llmd_ctl.plan.place import (
@@ -53,7 +54,7 @@ HOST_DEVICES: dict[str, Any] = {
 
 def changed() -> Iterator[tuple[str, Place]]:
     """A name and a place that differs from `BASE` in this alone."""
-    assert set(CONTAINER) == {one.name for one in fields(Container)}
+    assert set(CONTAINER) == set(Container.__struct_fields__)
     for name, value in CONTAINER.items():
         yield f"container.{name}", replace(BASE, container=replace(BASE.container, **{name: value}))
     yield "secrets", replace(BASE, secrets=(Secret("hf"),))

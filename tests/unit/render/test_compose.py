@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from llmd_ctl.plan import HOST, PORT, RouterTls
 from llmd_ctl.plan.place import HostDevices, Place, PlannedTarget, Secret

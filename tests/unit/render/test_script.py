@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from llmd_ctl.plan import HOST, PORT, PlannedVariant
 from llmd_ctl.plan.place import HostDevices, PlannedRouter, PlannedTarget

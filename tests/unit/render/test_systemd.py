@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from llmd_ctl.plan import EndpointTls, Resilience, RouterTls
 from llmd_ctl.plan.place import Container, HostDevices, Place, PlannedTarget

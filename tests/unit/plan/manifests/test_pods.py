@@ -93,8 +93,23 @@ ASCEND = (
     .replace(f"{IMAGE}\n", "quay.io/ascend/vllm-ascend:v0.23.0.post1\n        command: "
              "[vllm, serve]\n")
 )  # fmt: skip
+GROUP = (
+    CLEAN.replace("apps/v1", "leaderworkerset.x-k8s.io/v1")
+    .replace("kind: Deployment", "kind: LeaderWorkerSet")
+    .replace("  selector: {matchLabels: {app: chat}}\n", "")
+    .replace("  template:\n", "  leaderWorkerTemplate:\n   size: 2\n   workerTemplate:\n")
+    .replace("parallel-size=2]", "parallel-size=2, --pipeline-parallel-size=2]")
+)
+KSERVE = """\
+apiVersion: serving.kserve.io/v1alpha1
+kind: LLMInferenceService
+metadata: {name: chat}
+spec:
+  template:
+""" + CLEAN.partition("    spec:\n")[2].replace("\n  ", "\n").replace("      nodeS", "    nodeS", 1)
 BASES = {
-    "amd": AMD, "ascend": ASCEND,
+    "kserve": KSERVE,
+    "amd": AMD, "ascend": ASCEND, "group": GROUP,
     "plain": CLEAN, "tpu": TPU, "gb200": GB200, "gke": GKE, "cpu": PROCESSOR, "nixl": NIXL_POD,
     "service": CLEAN + SERVICE, "pool": CLEAN + POOL, "claim": CLEAN + CLAIM,
 }  # fmt: skip
@@ -103,6 +118,11 @@ CASES: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / "cases.yam
 EDGES: dict[str, list[dict[str, Any]]] = yaml.safe_load(
     (Path(__file__).parent / "edges.yaml").read_text("utf-8")
 )
+# Where the pod of a clean manifest stands.
+POD_AT = dict.fromkeys(BASES, "0|spec|template|spec|") | {
+    "kserve": "0|spec|template|",
+    "group": "0|spec|leaderWorkerTemplate|workerTemplate|spec|",
+}
 SECOND = {"Q07": OLD_CLAIM}
 
 
@@ -182,9 +202,13 @@ def edges() -> Iterator[tuple[str, str | None, Pod]]:
 
 
 def changed(edge: dict[str, Any]) -> str:
-    """The manifest of an edge: a clean one, with values set at paths, or taken away."""
+    """The manifest of an edge: a clean one, with values set at paths, or taken away.
+
+    `pod` is its pod, `engine` the engine's container.
+    """
     documents = list(yaml.safe_load_all(BASES[edge["of"]]))
     for path, value in edge.get("change", {}).items():
+        path = path.replace("engine|", "pod|containers|0|").replace("pod|", POD_AT[edge["of"]])
         *way, last = (int(key) if key.isdecimal() else key for key in path.split("|"))
         held: Any = documents
         for key in way:

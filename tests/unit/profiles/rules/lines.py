@@ -5,12 +5,13 @@ every flag of its parser is read.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
+from msgspec.structs import replace
 
 from llmd_ctl.plan.flags import FlagReader
 from llmd_ctl.plan.report import Report

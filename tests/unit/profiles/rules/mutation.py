@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from llmd_ctl.errors import Severity
 from llmd_ctl.profiles.rules.line import Line, version_of
@@ -22,7 +24,8 @@ from tests.unit.profiles.rules.sources import Part, Tables
 AnyRule = Rule | PairRule | PodRule
 # What is found in a mutant that cannot go on; a test falls over it.
 FALLS = (
-    ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError, RecursionError,
+    ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, StopIteration, TypeError,
+    ValueError,
 )  # fmt: skip
 ANYTHING = "anything"  # but it must not fall over
 

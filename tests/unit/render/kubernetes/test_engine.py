@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.plan import Resilience
 from llmd_ctl.plan.place import Accelerators, Container, Image, Place

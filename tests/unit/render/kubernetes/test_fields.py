@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llmd_ctl.plan.place import Cache, Image, Place, PlannedRouter, Secret, Transfer
 from tests.unit.render.kubernetes.clusters import FULL, cluster, engine, scaled, texts
@@ -29,13 +29,13 @@ ANOTHER: Mapping[str, Any] = {
 
 def leaves(record: Any, above: str = "") -> Iterator[tuple[str, Any]]:
     """Each field of a record and of those in it, with another value than it has."""
-    for field in dataclasses.fields(record):
-        path, value = f"{above}{field.name}", getattr(record, field.name)
+    for name in record.__struct_fields__:
+        path, value = f"{above}{name}", getattr(record, name)
         if path in ANOTHER:
             yield path, ANOTHER[path]
-        elif dataclasses.is_dataclass(value):
+        elif isinstance(value, Struct):
             yield from leaves(value, f"{path}.")
-        elif isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
+        elif isinstance(value, tuple) and value and isinstance(value[0], Struct):
             yield from leaves(value[0], f"{path}.")
         else:
             yield path, other(value, path)

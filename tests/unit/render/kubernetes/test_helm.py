@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import yaml
+from msgspec.structs import replace
 
 from llmd_ctl.plan.place import Accelerators, Place
 from tests.unit.render.kubernetes.clusters import FULL, PLAIN, cluster, engine, scaled, texts

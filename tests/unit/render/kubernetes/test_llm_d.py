@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from llmd_ctl.plan import Capacity, Plan, PlannedVariant
 from llmd_ctl.plan.place import (

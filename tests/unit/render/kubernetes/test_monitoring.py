@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.plan import Plan, Slo
 from llmd_ctl.plan.place import PlannedRouter

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from llmd_ctl.plan import PlannedModel, PlannedVariant
 from llmd_ctl.render.kubernetes.names import Names

@@ -214,12 +214,7 @@ class VariantPlanner:
         title = f"{self.model.name}/{variant.name}"
         if self.slo is not None:
             check_promises(self.scene.report, title, capacity, self.slo, self.path)
-        settings = ready.settings
-        settings.decide("tensor", split.tensor)
-        settings.decide("maxModelLen", sized.load.max_model_len, "the model's own limit")
-        if sized.fit.kv_bytes_limit is not None and not chosen.engine.spec.context_times_sequences:
-            settings.decide("kvBytes", sized.fit.kv_bytes_limit)
-        settings.multiply_context()
+        settings = _decided(ready, sized)
         served = self.reader.served(chosen.engine)
         if ready.simulated:
             engine = simulated(self.scene.catalog)
@@ -381,6 +376,18 @@ class VariantPlanner:
         if measured is None:
             return None
         return measured[0], measured[1], ready.accelerator.spec.vendor
+
+
+def _decided(ready: Ready, sized: Sized) -> Settings:
+    """Return the settings of a variant with what its size says."""
+    settings = ready.settings
+    settings.decide("tensor", sized.parallel.tensor)
+    settings.decide("maxModelLen", sized.load.max_model_len, "the model's own limit")
+    limit = sized.fit.kv_bytes_limit
+    if limit is not None and not ready.chosen.engine.spec.context_times_sequences:
+        settings.decide("kvBytes", limit)
+    settings.multiply_context()
+    return settings
 
 
 def _has_one_name(engine: Engine, served: Served) -> bool:

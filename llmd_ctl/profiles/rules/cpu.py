@@ -24,6 +24,13 @@ def _in_fp8_blocks(line: Line) -> bool:
     return line.model.traits.in_blocks and line.model.weight_dtype == "fp8"
 
 
+def _in_mx(line: Line) -> bool:
+    """Whether linear layers are packed in a Microscaling format."""
+    packed = line.model.traits.quantization
+    in_mxfp4 = packed == "compressed-tensors" and line.model.weight_dtype == "mxfp4"
+    return in_mxfp4 or packed == "mxfp8"
+
+
 def _lists(line: Line) -> list[str]:
     """Lists of cores that are bound, one for each worker; none where they are found."""
     said = line.env.get(BIND, "auto")
@@ -252,6 +259,18 @@ RULES = (
         remedy="Place it on machines with AMX (Sapphire Rapids or newer), or take one in bf16.",
         severity="warning",
         source="vLLM 0.32.0 model_executor/kernels/linear/scaled_mm/cpu.py:241",
+        platforms=CPU,
+    ),
+    Rule(
+        "C23",
+        "Weights with scales of 32 are computed by GPUs, but for experts of gpt-oss",
+        when=_in_mx,
+        require=lambda _line: False,
+        message="no kernel of processors computes weights of this kind ({method} in"
+        " {model.weight_dtype})",
+        remedy="Take a checkpoint in bf16, int8 or int4.",
+        words=lambda line: {"method": line.model.traits.quantization},
+        source="vLLM 0.32.0 model_executor/kernels/linear/__init__.py:552,:607",
         platforms=CPU,
     ),
 )

@@ -121,7 +121,7 @@ EDGES: dict[str, list[dict[str, Any]]] = yaml.safe_load(
 # Where the pod of a clean manifest stands.
 POD_AT = dict.fromkeys(BASES, "0|spec|template|spec|") | {
     "kserve": "0|spec|template|",
-    "group": "0|spec|leaderWorkerTemplate|workerTemplate|spec|"
+    "group": "0|spec|leaderWorkerTemplate|workerTemplate|spec|",
 }
 SECOND = {"Q07": OLD_CLAIM}
 

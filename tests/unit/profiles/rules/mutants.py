@@ -28,7 +28,9 @@ NAMING = {"says": 0, "names": 0, "said": 1, "startswith": 0, "on_any": 0}
 FALLS_BACK = "falls back"
 FALLBACKS = {"number": 2, "fraction": 2, "above": 2, "get": 1}
 NO_CONDITIONS = frozenset({"annotation", "returns", "targets", "target", "decorator_list", "args"})
-TOLD = frozenset({"Amiss", "Mapping", "cast", "own_at"})  # calls of which no argument is a condition
+TOLD = frozenset(
+    {"Amiss", "Mapping", "cast", "own_at"}
+)  # calls of which no argument is a condition
 
 
 @dataclass(frozen=True)

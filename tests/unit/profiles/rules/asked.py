@@ -34,10 +34,7 @@ def read(pattern: str) -> Iterator[Any]:
 
 CASES: list[Said] = [case for listed in read("cases*.yaml") for case in listed]
 EDGES: dict[str, list[Said]] = {
-    rule: cases
-    for pattern in ("edges/*.yaml", "edges_*.yaml")
-    for of in read(pattern)
-    for rule, cases in of.items()
+    rule: cases for of in read("edges/*.yaml") for rule, cases in of.items()
 }
 
 

@@ -273,7 +273,6 @@ RULES = (
     Rule(
         "D18",
         "What balances experts on Ascend has the keys that there are",
-        when=lambda line: isinstance(line.inside(EXTRA, "eplb_config"), dict),
         require=lambda line: not _no_balance(line),
         message="eplb_config of Ascend has no {names}, and the engine refuses it",
         remedy="Correct the key, or leave it out.",

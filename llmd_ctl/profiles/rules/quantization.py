@@ -110,7 +110,7 @@ RULES = (
     Rule(
         "V38",
         "The method of quantisation is the checkpoint's",
-        when=lambda line: _said(line) and line[FLAG] in METHODS,
+        when=lambda line: line[FLAG] in METHODS,
         require=_fits_checkpoint,
         message="--quantization {--quantization} does not fit the checkpoint, whose weights are"
         " {model.weight_dtype}",
@@ -173,7 +173,7 @@ RULES = (
     Rule(
         "V136",
         "The method of quantisation computes in the type that is asked for",
-        when=lambda line: method(line) in METHODS and line.says("--dtype"),
+        when=lambda line: method(line) in METHODS,
         require=lambda line: line.dtype in COMPUTES[method(line)],
         message="weights of this quantisation ({what}) are not computed in {dtype}",
         remedy="Leave --dtype out, or take one that they are.",

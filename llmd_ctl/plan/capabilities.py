@@ -16,6 +16,7 @@ from msgspec import Struct
 from llmd_ctl.plan.report import Path, Report
 from llmd_ctl.spec import fleet as spec
 from llmd_ctl.spec.loader import LoadedFleet
+from llmd_ctl.spec.nodes import Node
 from llmd_ctl.spec.shape import pattern
 from llmd_ctl.spec.source import short_name
 
@@ -150,14 +151,23 @@ BY_ROUTER: Mapping[str, Mapping[str, Gap]] = {
 NEUTRAL: Mapping[str, object] = {"role": "both", "replicas": 1, "kind": "llmd-ctl"}
 """By key: what says no more than leaving it out, and so is no gap."""
 
+LISTED = frozenset(
+    path.partition("=")[0].rpartition(".")[2]
+    for table in (BY_TARGET, BY_ROUTERS_TARGET, BY_ROUTER)
+    for path in table
+)
+"""The last keys of the tables' paths: most keys of a fleet are none of them."""
+
 
 def check(loaded: LoadedFleet, report: Report) -> None:
     """Report everything that was written and that its target or the router cannot carry out."""
     checker = _Check(loaded, report)
     told: Path | None = None  # what is below a key comes right after it
     for path, node in loaded.document.root.walk():
+        if path[-1] not in LISTED or node.value == NEUTRAL.get(str(path[-1]), node):
+            continue
         below = told is not None and path[: len(told)] == told
-        if not below and node.value != NEUTRAL.get(str(path[-1]), node) and checker.tell(path):
+        if not below and checker.tell(path, node):
             told = path
 
 
@@ -177,10 +187,10 @@ class _Check:
         self.kinds = {one.name: one.kind for one in self.spec.targets}
         self.router = router_target(self.spec)
 
-    def tell(self, path: Path) -> bool:
+    def tell(self, path: Path, node: Node) -> bool:
         """Report the gaps of one key; whether there is any."""
-        whole = pattern(path)
-        both = (whole, f"{whole}={self.root.text(*path)}")
+        whole, said = pattern(path), node.text()
+        both = (whole, f"{whole}={said}")
         gaps = [BY_ROUTER.get(key, {}).get(self.spec.router.kind) for key in both]
         gap = next((one for one in gaps if one is not None), None)
         if gap is not None:
@@ -190,7 +200,6 @@ class _Check:
         if not key:
             return gap is not None
         if path[:2] == ("spec", "router"):
-            said = self.root.text(*path)
             found = self._gaps(BY_ROUTERS_TARGET, (key, f"{key}={said}"), {self.router.name})
         elif key in BY_TARGET:
             found = self._gaps(BY_TARGET, (key,), self._targets(path, owner, str(path[owner])))

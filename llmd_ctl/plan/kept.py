@@ -72,6 +72,8 @@ def kept(shape: ModelShape, how: Keeping) -> Kept:
 
 def most_requests(shape: ModelShape, how: Keeping, free_bytes: int) -> int:
     """Return how many requests, however short, find room: a state and one block for each."""
+    if all(group.state is None for group in shape.cache):
+        return sys.maxsize
     keep = kept(shape, how)
     if not keep.state_block:
         return sys.maxsize
@@ -92,8 +94,10 @@ def _paged(how: Keeping) -> bool:
 def _block(shape: ModelShape, how: Keeping) -> int:
     """Tokens of a block: as told, or as long as a state needs."""
     states = [g.state.bytes(how.tensor) for g in shape.cache if g.state is not None]
+    if not states or not _paged(how):
+        return how.block_size
     entries = [_entry(g, how) for g in shape.cache if g.keep == "full" and g.what in _MAIN]
-    if not states or not entries or not _paged(how):
+    if not entries:
         return how.block_size
     latent = any(group.what == "latent" for group in shape.cache)
     step = max(LEAST_LATENT_BLOCK if latent else LEAST_BLOCK, how.block_size)
@@ -102,6 +106,8 @@ def _block(shape: ModelShape, how: Keeping) -> int:
 
 def _padded(cache: tuple[CacheGroup, ...]) -> dict[str, float]:
     """Return by how much the layers of a kind grow, where kinds share blocks of one size."""
+    if len({group.keep for group in cache}) < 2:
+        return {}
     counts: Counter[str] = Counter()
     for group in cache:
         if group.what in _MAIN or group.state is not None:

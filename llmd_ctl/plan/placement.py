@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic.alias_generators import to_snake
 
 from llmd_ctl.plan.engines import Chosen
 from llmd_ctl.plan.place import (
@@ -54,9 +53,13 @@ PROTOCOLS = {
 }
 OWN_USER = "65532"  # of images/router; a number, so that a cluster can see that it is not root
 IN_CONTAINERS = (CLUSTER, "compose")
-NOTHING: dict[str, Any] = {  # by what a profile may say that a device plugin sees to
-    "devices": (), "mounts": (), "groups": (), "hostIpc": False, "seccomp": "RuntimeDefault",
-}  # fmt: skip
+NOTHING: dict[str, tuple[str, Any]] = {  # by what a profile may say that a device plugin sees to
+    "devices": ("devices", ()),
+    "mounts": ("mounts", ()),
+    "groups": ("groups", ()),
+    "hostIpc": ("host_ipc", False),
+    "seccomp": ("seccomp", "RuntimeDefault"),
+}
 
 
 class Levels(Struct, frozen=True):
@@ -206,7 +209,7 @@ def container_of(accelerator: Accelerator) -> Container:
 
 def in_cluster(given: Container, known: Kubernetes) -> Container:
     """What a container gets in a cluster, whose device plugin sees to the rest."""
-    return replace(given, **{to_snake(name): NOTHING[name] for name in known.spares})
+    return replace(given, **dict(NOTHING[name] for name in known.spares))
 
 
 def nodes_of(known: Kubernetes, provider: str | None, topology: str | None) -> Nodes:

@@ -7,6 +7,7 @@ was tried and dropped is kept as `ruled_out`. A refusal names the numbers and wh
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,7 +44,7 @@ class Sized(Struct, frozen=True):
     ruled_out: tuple[str, ...]
 
 
-class Sizing(Struct, frozen=True):
+class Sizing(Struct, frozen=True, dict=True):
     """One replica to be sized. `devices` are those that one machine offers."""
 
     title: str
@@ -64,7 +65,7 @@ class Sizing(Struct, frozen=True):
     def size(self) -> Sized | None:
         """Return how the replica is split so that it fits; None, and problems, if it does not."""
         load, device, stages = self._load(), self._device(), self._stages()
-        tensors = self._tensors()
+        tensors = self._tensors
         if load is None or device is None or stages is None or not tensors:
             return None
         ruled_out = list(self._illegal())
@@ -86,7 +87,7 @@ class Sizing(Struct, frozen=True):
         Only for what was `sized` here, and whose parallelism nobody said.
         """
         device = self._device()
-        larger = [tensor for tensor in self._tensors() if tensor > sized.parallel.tensor]
+        larger = [tensor for tensor in self._tensors if tensor > sized.parallel.tensor]
         if device is None or not larger:
             return None
         tensor = min(larger)
@@ -218,10 +219,11 @@ class Sizing(Struct, frozen=True):
             return None
         return "Lower data or tensor; on a target of kind kubernetes ranks may leave a machine."
 
+    @cached_property
     def _tensors(self) -> tuple[int, ...]:
         """Return the tensor parallelisms to try, smallest first; none, and a problem: illegal."""
         if self.settings.path_of("tensor") is None:
-            return self._expert_tensors(self._candidates())
+            return self._expert_tensors(self._candidates)
         tensor = self.settings.whole("tensor") or 1
         objection, hint = splits.tensor_objection(self.shape, tensor), None
         if tensor > self._room():
@@ -239,6 +241,7 @@ class Sizing(Struct, frozen=True):
             return ()
         return self._expert_tensors((tensor,))
 
+    @cached_property
     def _candidates(self) -> tuple[int, ...]:
         """What the plan tries: of groups that devices come in, where any can be used whole."""
         found = splits.candidates(self.shape, self._room())
@@ -250,8 +253,9 @@ class Sizing(Struct, frozen=True):
                 hint=self._further(),
             )  # fmt: skip
         topology = self.accelerator.spec.topology
-        groups = topology.groups if topology is not None else ()
-        whole = tuple(n for n in found if self._on_a_machine(n) in groups)
+        if topology is None:
+            return found
+        whole = tuple(n for n in found if self._on_a_machine(n) in topology.groups)
         return whole or found
 
     def _on_a_machine(self, tensor: int) -> int:
@@ -348,7 +352,7 @@ class Sizing(Struct, frozen=True):
         powers = [1 << n for n in range(1, self.devices.bit_length()) if 1 << n <= self.devices]
         found = ((n, splits.tensor_objection(self.shape, n)) for n in powers)
         lines = [f"tensor {n}: {objection}" for n, objection in found if objection is not None]
-        candidates = self._candidates()
+        candidates = self._candidates
         return [
             *lines,
             *(
@@ -378,7 +382,7 @@ class Sizing(Struct, frozen=True):
     def _split_reasons(self, split: Parallel, load: Load, device: Device) -> tuple[str, ...]:
         if self.settings.path_of("tensor") is not None:
             return ()
-        if split.tensor == self._tensors()[0]:
+        if split.tensor == self._tensors[0]:
             return ("one device holds a replica",) if split.devices == 1 else ()
         taken = f"{split.devices} devices (tensor {split.tensor})"
         line = f"a replica takes {taken}, the fewest that fit"
@@ -392,7 +396,7 @@ class Sizing(Struct, frozen=True):
         if self.settings.path_of("utilization") is None or not isinstance(usual, float):
             return ()
         roomy = replace(device, utilization=usual)
-        for tensor in self._tensors():
+        for tensor in self._tensors:
             fewer = replace(split, tensor=tensor, expert=self._experts(tensor))
             if tensor < split.tensor and fit_of(self.shape, fewer, roomy, load).verdict == "fits":
                 set_by = self.settings.all()[flag].set_by

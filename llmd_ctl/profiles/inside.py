@@ -81,7 +81,7 @@ class Amiss(Struct, frozen=True):
 
 def faults(inside: Inside, value: Any, path: str = "") -> Iterator[Amiss]:
     """Yield what the engine refuses of a value."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         if not inside.takes(value):
             yield Amiss(path, value, inside.limits, unknown=False)
         return
@@ -126,8 +126,8 @@ def _is_of(kind: str, value: Any) -> bool:
     if kind == "list":
         return isinstance(value, list)
     if kind == "map":
-        return isinstance(value, Mapping)
-    if isinstance(value, list | Mapping):
+        return isinstance(value, dict)
+    if isinstance(value, list | dict):
         return False
     if kind == "str":
         return isinstance(value, str)

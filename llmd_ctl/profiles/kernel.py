@@ -7,6 +7,7 @@ own source row by row. Which backend an engine tries first on an accelerator sta
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import cache
 
 from llmd_ctl.profiles.backend import ModelClass
 from llmd_ctl.profiles.number import Cited
@@ -26,9 +27,13 @@ class Kernel(Cited, frozen=True):
 
     def runs_on(self, architecture: str) -> bool:
         """Whether an architecture is one of its own."""
-        own = self.architectures
-        return not own or any(fnmatchcase(architecture, pattern) for pattern in own)
+        return not self.architectures or _is_one_of(architecture, self.architectures)
 
     def takes_block(self, size: int) -> bool:
         """Whether blocks of that many tokens can be cut into its own."""
         return not self.blocks or any(own > 0 and size % own == 0 for own in self.blocks)
+
+
+@cache  # the few of the profiles, which every line of a fleet asks again
+def _is_one_of(architecture: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(architecture, pattern) for pattern in patterns)

@@ -81,8 +81,10 @@ class Node(Struct):
         elif isinstance(self.value, list):
             children = enumerate(self.value)
         for step, child in children:
-            yield (*path, step), child
-            yield from child.walk((*path, step))
+            at = (*path, step)
+            yield at, child
+            if isinstance(child.value, dict | list):
+                yield from child.walk(at)
 
     def describe(self) -> str:
         """Say what was found here, as a person would."""

@@ -68,10 +68,11 @@ def _strange_here(line: Line) -> list[str]:
     Those of others, such as a driver's, are told only where they are nearly one of the plugin's.
     """
     own = line.on.variables[line.version]
-    known = {*own, *line.engine.spec.variables}
+    of_engine = line.engine.spec.variables
     return [
         name for name in line.env
-        if name not in known and (name.startswith("VLLM_") or _near(name, own))
+        if name not in own and name not in of_engine
+        and (name.startswith("VLLM_") or _near(name, own))
     ]  # fmt: skip
 
 

@@ -65,10 +65,12 @@ class Line(Struct, frozen=True, dict=True):
 
     def __getitem__(self, flag: str) -> Any:
         """The effective value of a flag: what is said, else the engine's default here, or None."""
-        if flag in self.given:
-            return self.given[flag]
-        setting = self.on.settings.get(flag)
-        return self.engine.spec.defaults.get(flag) if setting is None else setting.value
+        return self._effective.get(flag)
+
+    @cached_property
+    def _effective(self) -> Mapping[str, Any]:
+        settings = {flag: setting.value for flag, setting in self.on.settings.items()}
+        return {**self.engine.spec.defaults, **settings, **self.given}
 
     def says(self, *flags: str) -> bool:
         """Whether one of these flags is set, to whatever."""
@@ -87,7 +89,7 @@ class Line(Struct, frozen=True, dict=True):
         """The value at a key inside a flag's JSON; None where nothing is said."""
         value = self.given.get(flag)
         for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
+            value = value.get(key) if isinstance(value, dict) else None
         return value
 
     def switched(self, variable: str) -> bool:
@@ -104,7 +106,7 @@ class Line(Struct, frozen=True, dict=True):
     def draft(self) -> Mapping[str, Any]:
         """How tokens are drafted: --speculative-config, with what single flags say of it."""
         config = self.given.get("--speculative-config")
-        made = dict(config) if isinstance(config, Mapping) else {}
+        made = dict(config) if isinstance(config, dict) else {}
         for flag, key in DRAFT_FLAGS.items():
             if flag in self.given:
                 made.setdefault(key, self.given[flag])
@@ -121,16 +123,16 @@ class Line(Struct, frozen=True, dict=True):
         config = self.transfer
         own = config.get("kv_connector")
         extra = config.get("kv_connector_extra_config")
-        inner = extra.get("connectors") if isinstance(extra, Mapping) else None
+        inner = extra.get("connectors") if isinstance(extra, dict) else None
         inside = inner if own == "MultiConnector" and isinstance(inner, list) else []
-        names = [each.get("kv_connector") for each in inside if isinstance(each, Mapping)]
+        names = [each.get("kv_connector") for each in inside if isinstance(each, dict)]
         return tuple(name for name in (own, *names) if isinstance(name, str))
 
     @cached_property
     def transfer(self) -> Mapping[str, Any]:
         """--kv-transfer-config as the engine has it: --kv-offloading-size overrules it."""
         config = self.given.get("--kv-transfer-config")
-        made = dict(config) if isinstance(config, Mapping) else {}
+        made = dict(config) if isinstance(config, dict) else {}
         if self.given.get("--kv-offloading-size") is not None:
             simple = self.env.get("VLLM_USE_SIMPLE_KV_OFFLOAD", "0") not in ("", "0")
             native = "SimpleCPUOffloadConnector" if simple else "OffloadingConnector"

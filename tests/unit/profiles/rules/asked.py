@@ -33,9 +33,10 @@ def read(pattern: str) -> Iterator[Any]:
 
 
 CASES: list[Said] = [case for listed in read("cases*.yaml") for case in listed]
-EDGES: dict[str, list[Said]] = {
-    rule: cases for of in read("edges/*.yaml") for rule, cases in of.items()
-}
+EDGES: dict[str, list[Said]] = {}
+for _of in read("edges/*.yaml"):
+    assert not EDGES.keys() & _of.keys(), "a rule has its edges in one file"
+    EDGES |= _of
 
 
 @cache

@@ -89,8 +89,9 @@ def _each(root: Node, path: Path) -> Iterator[tuple[Path, Node]]:
 
 
 def _variants(root: Node) -> Iterator[tuple[Path, Node]]:
-    for path, _ in _each(root, MODELS):
-        yield from _each(root, (*path, "variants"))
+    for path, model in _each(root, MODELS):
+        for index, variant in enumerate(model.items("variants")):
+            yield (*path, "variants", index), variant
 
 
 def _only_target(root: Node) -> str | None:

@@ -104,7 +104,7 @@ class Levels(Struct, frozen=True):
             labels=tuple(label for label in known.labels if label.key not in selector),
             tolerations=known.tolerations
             if tolerations is None
-            else tuple(Toleration(**dict(each)) for each in tolerations),
+            else tuple(Toleration(**vars(each)) for each in tolerations),
             image_pull_secrets=tuple(
                 _last([each.image_pull_secrets for each in self.levels]) or ()
             ),

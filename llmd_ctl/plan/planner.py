@@ -125,7 +125,7 @@ def _model(scene: Scene, index: int, model: spec.Model, placed: list[Placed]) ->
         scheduler=routing.scheduler,
         variants=tuple(variants),
         usage=model.usage,
-        multimodal=Multimodal(**dict(model.multimodal)),
+        multimodal=Multimodal(**vars(model.multimodal)),
         disaggregation=joined,
     )
 

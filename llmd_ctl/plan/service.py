@@ -93,7 +93,7 @@ def _bound(bound: spec.Percentiles | None, path: Path, report: Report) -> int | 
     if bound is None:
         return None
     taken = _taken(bound)
-    for name, microseconds in bound:
+    for name, microseconds in vars(bound).items():
         if microseconds is not None and name != taken:
             message = f"slo.{path[-1]}.{name} is not used for placing yet: {taken} is"
             report.warn("LC3024", message, (*path, name))

@@ -89,8 +89,9 @@ def _each(root: Node, path: Path) -> Iterator[tuple[Path, Node]]:
 
 
 def _variants(root: Node) -> Iterator[tuple[Path, Node]]:
-    for path, _ in _each(root, MODELS):
-        yield from _each(root, (*path, "variants"))
+    for path, model in _each(root, MODELS):
+        for index, variant in enumerate(model.items("variants")):
+            yield (*path, "variants", index), variant
 
 
 def _only_target(root: Node) -> str | None:
@@ -190,9 +191,10 @@ def _targets_known(document: Document) -> tuple[str, ...]:
     return tuple(name for _, name, _ in _named(document, _each(document.root, TARGETS)))
 
 
-def _reference(findings: Findings, document: Document, path: Path, item: Node) -> None:
-    """Check the target an item names, or that it may leave it out."""
-    known = _targets_known(document)
+def _reference(
+    findings: Findings, document: Document, path: Path, item: Node, known: tuple[str, ...]
+) -> None:
+    """Check the target an item names, or that it may leave it out; `known` are all targets."""
     target, target_path = item.text("target"), (*path, "target")
     if target is not None and target not in known:
         message = f'no target is named "{target}"'
@@ -207,8 +209,9 @@ def _reference(findings: Findings, document: Document, path: Path, item: Node) -
 
 def _inventory(findings: Findings, document: Document) -> None:
     seen: dict[tuple[str | None, str], Node] = {}
+    known = _targets_known(document)
     for path, item in _each(document.root, INVENTORY):
-        _reference(findings, document, path, item)
+        _reference(findings, document, path, item, known)
         accelerator = item.text("accelerator")
         if accelerator is None:
             continue
@@ -221,9 +224,10 @@ def _inventory(findings: Findings, document: Document) -> None:
 
 
 def _variant_targets(findings: Findings, document: Document) -> None:
+    known = _targets_known(document)
     for path, variant in _variants(document.root):
         if variant.get("endpoint") is None:
-            _reference(findings, document, path, variant)
+            _reference(findings, document, path, variant, known)
 
 
 def _router_target(findings: Findings, document: Document) -> None:

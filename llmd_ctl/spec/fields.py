@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -147,6 +148,7 @@ def _duration(value: object) -> int:
     return int(found)
 
 
+@lru_cache(maxsize=256)  # many models have the same few promises
 def _exact_microseconds(written: str) -> Decimal | None:
     match = DURATION.fullmatch(written) if written else None
     if match is None:

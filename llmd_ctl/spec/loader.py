@@ -201,7 +201,7 @@ def _look_for_profiles(findings: Findings, document: Document) -> None:
 def _look_for_certificates(findings: Findings, document: Document) -> None:
     """Complain of each file for TLS that cannot be read."""
     for path, node in document.root.walk():
-        if path[-2:-1] != ("tls",) or path[-1] not in CERTIFICATES:
+        if path[-1] not in CERTIFICATES or path[-2:-1] != ("tls",):
             continue
         if not isinstance(node.value, str) or not node.value:
             continue

@@ -59,7 +59,7 @@ def test_experts_are_spread_evenly_over_all_devices() -> None:
 
 @pytest.mark.parametrize(
     ("name", "bf16"),
-    [  # the table of 44 models in the llm-d facts: whole model, TP 1
+    [  # the table of 44 models: whole model, TP 1
         ("meta-llama/Llama-3.1-8B-Instruct", 131_072),
         ("Qwen/Qwen3-32B", 262_144),
         ("openai/gpt-oss-20b", 24_576),

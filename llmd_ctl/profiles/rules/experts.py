@@ -144,6 +144,16 @@ RULES = (
         since="0.24.0",
     ),
     Rule(
+        "V177",
+        "Experts in one kernel of DeepGEMM are those of DeepSeek V4",
+        when=lambda line: line["--moe-backend"] == SELF_CONTAINED[1],
+        require=lambda line: line.model.traits.kind == "deepseek-v4",
+        message="--moe-backend {--moe-backend} serves DeepSeek V4 alone",
+        remedy="Take another --moe-backend, or leave it to the engine.",
+        at=("--moe-backend",),
+        source="vLLM 0.32.0 config/kernel.py:230",
+    ),
+    Rule(
         "V147",
         "A batch that is cut holds a token for each part",
         require=lambda line: (

@@ -8,12 +8,19 @@ from llmd_ctl.profiles.rules.rule import Rule
 TOKENS, SEQUENCES = "--max-num-batched-tokens", "--max-num-seqs"
 ACTIVE, THRESHOLD = "--max-num-active-seqs", "--long-prefill-token-threshold"
 WHOLE = "--no-enable-chunked-prefill"
+CAPTURED = "--max-cudagraph-capture-size"
 
 
 def number(line: Line, flag: str, default: int) -> int:
     """Return a flag's whole number; where nobody says one, what the engine takes."""
     value = line[flag]
     return value if type(value) is int else default
+
+
+def _captures(line: Line) -> bool:
+    """Whether graphs are captured, as far as the line says it."""
+    mode = line.inside("--compilation-config", "cudagraph_mode")
+    return not line.on_by("--enforce-eager") and str(mode or "unsaid").upper() != "NONE"
 
 
 def length(line: Line) -> int:
@@ -72,13 +79,26 @@ RULES = (
     Rule(
         "V33",
         "Without chunks a step holds the longest prompt",
-        when=lambda line: line["--enable-chunked-prefill"] is False,
-        require=lambda line: number(line, TOKENS, length(line)) >= length(line),
+        # Where nobody says how many tokens a step has, the engine raises them.
+        when=lambda line: line["--enable-chunked-prefill"] is False and line.says(TOKENS),
+        require=lambda line: line.told(TOKENS) >= length(line),
         message="without chunked prefill a step of {--max-num-batched-tokens} tokens cannot hold"
         " the longest sequence",
         remedy="Raise --max-num-batched-tokens to --max-model-len, or leave chunks on.",
         at=(TOKENS, "--enable-chunked-prefill"),
-        source="vLLM 0.32.0 config/scheduler.py:315",
+        source="vLLM 0.32.0 config/scheduler.py:315; engine/arg_utils.py:3140",
+    ),
+    Rule(
+        "V176",
+        "Graphs are captured of a batch of one token or more",
+        when=lambda line: line.says(CAPTURED) and _captures(line),
+        require=lambda line: line.told(CAPTURED) >= 1,
+        message="the largest batch that is captured cannot be {--max-cudagraph-capture-size}",
+        remedy="Take 1 or more, or say --enforce-eager to have no graphs.",
+        at=(CAPTURED,),
+        source="vLLM 0.32.0 config/vllm.py:2448",
+        since="0.32.0",
+        platforms=("cuda", "rocm"),
     ),
     Rule(
         "V34",

@@ -202,15 +202,16 @@ RULES = (
     Rule(
         "V130",
         "Weights that lie in main memory are some of a group",
-        when=lambda line: line.says(OF_GROUP) and line.told(GROUP) > 0,
+        when=lambda line: line["--offload-backend"] == "prefetch" or line.told(GROUP) > 0,
         require=lambda line: (
-            line.told(OF_GROUP) <= line.told(GROUP)
+            number(line, OF_GROUP, 1) <= line.told(GROUP)
             and number(line, "--offload-prefetch-step", 1) >= 1
         ),
         message="{--offload-num-in-group} layers of each {--offload-group-size} cannot be"
         " offloaded",
-        remedy="Lower --offload-num-in-group to the group's size, and fetch a step ahead or more.",
-        at=(OF_GROUP, GROUP),
+        remedy="Say --offload-group-size, no smaller than --offload-num-in-group, and fetch a step"
+        " ahead or more.",
+        at=(OF_GROUP, GROUP, "--offload-backend"),
         source="vLLM 0.32.0 config/offload.py:98",
     ),
     Rule(

@@ -26,7 +26,7 @@ NO_LAYERS = frozenset(
 )
 NOT_AHEAD = ("ngram", "suffix", "medusa", "mlp_speculator", "custom_class")
 # Ways of drafting that say themselves how many tokens they draft.
-COUNTS_ITSELF = ("suffix", "mtp", "dspark", *OLD_MTP)
+COUNTS_ITSELF = ("suffix", "mtp", *OLD_MTP)
 WITH_MODEL = ("draft_model", "eagle", "eagle3", "medusa", "mlp_speculator", "dflash")
 
 
@@ -46,6 +46,14 @@ def _text(value: Any) -> str | None:
 def _count(line: Line) -> int | None:
     value = line.draft.get("num_speculative_tokens")
     return value if type(value) is int else None
+
+
+def _counts_itself(line: Line) -> bool:
+    """Whether the way of drafting, or the model that drafts, says how many tokens."""
+    method, own = _method(line), line.model.traits.kind == "deepseek-v4"
+    return method in COUNTS_ITSELF or (
+        method == "dspark" and (own or bool(line.draft.get("model")))
+    )
 
 
 def _own_layers(line: Line) -> bool:
@@ -88,7 +96,7 @@ RULES = (
     Rule(
         "V91",
         "How many tokens are drafted is said",
-        when=lambda line: _says(line) and _method(line) not in COUNTS_ITSELF,
+        when=lambda line: _says(line) and not _counts_itself(line),
         require=lambda line: "num_speculative_tokens" in line.draft or _unread(line),
         message="drafts are on, and num_speculative_tokens is not said",
         remedy='Add "num_speculative_tokens": 3, say.',

@@ -79,8 +79,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[PlannedModel]:
     return found
 
 
-def parsed(vllm: Path, lines: list[list[str]], program: Path = PARSE) -> list[Any]:
-    """What vLLM's own parser makes of each line."""
+def parsed(vllm: Path, lines: list[Any], program: Path = PARSE) -> list[Any]:
+    """What a program of vLLM's environment makes of each line."""
     done = subprocess.run(
         [str(vllm.parent / "python"), str(program)],
         input=json.dumps(lines),

@@ -17,11 +17,12 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_LOGGING
 for compiled in ("vllm._C", "vllm._moe_C", "vllm._C_stable_libtorch"):  # kernels: never called
     sys.modules.setdefault(compiled, types.ModuleType(compiled))
 
-import torch  # noqa: E402
-import vllm.platforms  # noqa: E402
-from vllm.platforms.cpu import CpuPlatform  # noqa: E402
-from vllm.platforms.cuda import CudaPlatformBase  # noqa: E402
-from vllm.platforms.interface import DeviceCapability  # noqa: E402
+# The imports below come after what they must not find.
+import torch  # noqa: E402 - see above
+import vllm.platforms  # noqa: E402 - see above
+from vllm.platforms.cpu import CpuPlatform  # noqa: E402 - see above
+from vllm.platforms.cuda import CudaPlatformBase  # noqa: E402 - see above
+from vllm.platforms.interface import DeviceCapability  # noqa: E402 - see above
 
 HERE = vllm.platforms._current_platform = CpuPlatform()  # what every module takes for itself
 

@@ -18,6 +18,7 @@ from llmd_ctl.profiles.rules import (
     drafts,
     earlier,
     environment,
+    expert_kernels,
     experts,
     features,
     gaudi,
@@ -48,11 +49,10 @@ from llmd_ctl.profiles.rules.line import Line, Platform, given_of
 from llmd_ctl.profiles.rules.rule import Finding, Rule
 
 TABLES = (
-    values, environment, attention, parallel, experts, balancing, scheduling, hybrid, quantization,
-    features, drafts, adapters, multimodal, serving, transfer, nixl, links, hisparse, cpu, tpu,
-    tpu_sharding, tpu_weights, gaudi, gaudi_buckets, amd, intel, ascend, rebellions, neuron,
-    neuron_shapes, earlier, newer,
-    trtllm, *sglang.TABLES,
+    values, environment, attention, parallel, experts, expert_kernels, balancing, scheduling,
+    hybrid, quantization, features, drafts, adapters, multimodal, serving, transfer, nixl, links,
+    hisparse, cpu, tpu, tpu_sharding, tpu_weights, gaudi, gaudi_buckets, amd, intel, ascend,
+    rebellions, neuron, neuron_shapes, earlier, newer, trtllm, *sglang.TABLES,
 )  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(rule for table in TABLES for rule in table.RULES)
 

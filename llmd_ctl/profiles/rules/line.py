@@ -252,11 +252,18 @@ class Line(Struct, frozen=True, dict=True):
 
     @cached_property
     def choices(self) -> tuple[tuple[str, Kernel], ...]:
-        """The backends that the engine tries for this class of model, where that is known."""
+        """The backends that the engine tries for this class of model, where that is known.
+
+        Those that a variable of the environment switches on are tried where it does.
+        """
         known = self.on.attention.get("mla" if self.latent else self.kind)
         names = known.order if known is not None else ()
         found = ((name, self.engine.kernel(name, self.architecture)) for name in names)
-        return tuple((name, kernel) for name, kernel in found if kernel is not None)
+        return tuple(
+            (name, kernel)
+            for name, kernel in found
+            if kernel is not None and (not kernel.env or self.switched(kernel.env))
+        )
 
 
 def given_of(settings: Mapping[str, Any], json_flags: frozenset[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The entries of the truth set, and what the rules say of one.
+"""The entries of the truth sets, and what the rules say of one.
 
 Called by the tests beside it. An entry is not known where its engine, version or model has no
 profile, or where the engine has none for the accelerator; no rule can be asked then.
@@ -18,6 +18,8 @@ from tests.unit.profiles.rules.lines import CATALOG, Judged, judged, knows
 Entry = dict[str, Any]
 
 FIRST = Path(__file__).parents[2] / "fixtures" / "truth"
+LATER = FIRST.with_name("truth_later")
+LATER_FROM = 501  # the numbers of the later set begin here
 # An id of the set that stands for several profiles.
 STANDS_FOR = {"intel-xpu": "intel-arc-b60"}
 
@@ -60,6 +62,16 @@ def judge(entry: Entry) -> Judged:
     )
 
 
+def is_right(entry: Entry) -> bool:
+    """Whether a legal line is kept, an illegal one refused, and one that is ignored told."""
+    found = judge(entry)
+    return {
+        "legal": not found.errors,
+        "illegal": bool(found.errors),
+        "ignored": bool(found.errors or found.warnings),
+    }[entry["expect"]]
+
+
 def _model(entry: Entry) -> str:
     return str(entry["model"]).removeprefix("hf://")
 
@@ -70,6 +82,7 @@ def _accelerator(entry: Entry) -> str:
 
 
 def _devices(entry: Entry) -> int:
-    """Return how many devices it has as profiles count them; the set counts chips of a TPU."""
-    each = 2 if entry["accelerator"] == "google-tpu-v7x" else 1
+    """Return how many devices it has as profiles count them; the first set counts chips of v7x."""
+    of_first = int(entry["id"].rpartition("-")[2]) < LATER_FROM
+    each = 2 if entry["accelerator"] == "google-tpu-v7x" and of_first else 1
     return int(entry["devices"]) * each

@@ -41,9 +41,9 @@ UNASKED = (
     "--tokenizer-revision", "--tool-call-parser", "--trust-request-chat-template",
 )  # fmt: skip
 NUMBERS = {"int": (-1, 0, 1, 2, 3, 4, 8, 16, 64, 128, 256, 1024, 4096), "float": (-1, 0, 0.5, 1.5)}
-# What is found after the configuration, by workers and by attention; and numbers that our own
+# What is found after the configuration, by workers, attention and experts; and numbers that our own
 # reader does not take, though the configuration has no limit for them.
-LATER = ("V24", "V154", "A16", "LC2021", "V56")
+LATER = ("V24", "V154", "A16", "V178", "V179", "V180", "LC2021", "V56")
 # Where the way of asking ends, and not what is asked about.
 NOT_ASKED = ("AttributeError", "ModuleNotFoundError", "ImportError", "NotImplementedError", "None")
 

@@ -13,13 +13,13 @@ from llmd_ctl.profiles.rules.backends import (
     V4_REFUSES,
     elsewhere,
     hindrances,
+    hopper_takes_four,
     packed,
     passed_over,
 )
 from llmd_ctl.profiles.rules.line import Line, Platform
 from llmd_ctl.profiles.rules.rule import Rule
 
-HOPPER_FA3_HEADS = 256  # vLLM 0.32.0 v1/attention/backends/fa_utils.py:145
 NAMED = ("--attention-backend", "--attention-config")
 ASKED = (
     *("--kv-cache-dtype", "--block-size", "--dtype"),
@@ -73,17 +73,16 @@ def _takes_heads(kernel: Kernel, line: Line) -> bool:
 
 
 def _sees_whole(kernel: Kernel, line: Line, name: str | None) -> bool:
-    """FlashAttention 4 alone lets images see themselves; Hopper has it for wide heads only."""
+    """FlashAttention 4 alone lets images see themselves; Hopper takes it where 3 cannot serve."""
     if name == "FLASH_ATTN" and line.architecture == "sm90":
-        return min(line.model.traits.head_sizes) > HOPPER_FA3_HEADS
+        return hopper_takes_four(line)
     return kernel.images_see_whole
 
 
 def _takes_all(name: str, kernel: Kernel, line: Line) -> bool:
-    """Whether a backend can do all that is asked, as the engine itself tries it."""
+    """Whether a backend for such models can do all that is asked, as the engine tries it."""
     return (
-        _serves(kernel, line)
-        and _takes_kv(kernel, line)
+        _takes_kv(kernel, line)
         and _takes_heads(kernel, line)
         and line.dtype in kernel.dtypes
         and (line.block_size is None or kernel.takes_block(line.block_size))
@@ -118,8 +117,8 @@ def _asked_for(line: Line) -> str:
 
 
 def _takable(line: Line) -> list[str]:
-    """Types of KV, or sizes of blocks, that backends take which serve the model."""
-    kernels = [kernel for _, kernel in line.choices if _serves(kernel, line)]
+    """Types of KV, or sizes of blocks, that backends take which are for such models."""
+    kernels = [kernel for _, kernel in line.choices]
     if line.says("--kv-cache-dtype"):
         return sorted({name for kernel in kernels for name in kernel.kv_dtypes})
     if line.block_size is not None:

@@ -22,6 +22,7 @@ NO_WINDOW = ("HPC_ATTN", "TURBOQUANT", "ULTRAQUANT")  # v1/attention/backend.py:
 FP8 = ("fp8", "fp8_e4m3")
 FA4_WIDE, FA4_FP8_SM90, FA4_BLOCK = 128, 512, 64
 FA4_PAGED, FA4_PAGE = 256, 128
+FA3_WIDE = 256
 FA2, FA4 = 2, 4
 NVFP4_NARROW = 64
 V4_NAMES = (
@@ -85,12 +86,21 @@ def _of_one(name: str, line: Line) -> tuple[tuple[str, bool], ...]:
     return ()
 
 
+def hopper_takes_four(line: Line) -> bool:
+    """Whether Hopper has FlashAttention 4 in each layer: fa_utils.py:145; models/config.py:270."""
+    named = line.inside("--attention-config", "flash_attn_version")
+    sizes = set(line.model.traits.head_sizes)
+    return named == FA4 or (named is None and len(sizes) > 1) or min(sizes) > FA3_WIDE
+
+
 def _flash(name: str, line: Line) -> tuple[tuple[str, bool], ...]:
     widest = max(line.model.traits.head_sizes)
     forced = line.inside("--attention-config", "flash_attn_version")
     newest = line.architecture.startswith("sm10")
     hopper = line.architecture == "sm90"
-    old = forced == FA2 or (newest and numbered_on(line, "VLLM_BATCH_INVARIANT"))
+    # Version 4 computes otherwise in another batch: 2 takes its place.
+    invariant = numbered_on(line, "VLLM_BATCH_INVARIANT")
+    old = forced == FA2 or (invariant and (newest or (hopper and hopper_takes_four(line))))
     fp8, sinks = line.kv_dtype in FP8, line.model.traits.kind == "sinks"
     forced_four = hopper and forced == FA4 and widest != FA4_FP8_SM90
     narrow = line.block_size is not None and line.block_size % FA4_BLOCK != 0

@@ -49,11 +49,9 @@ def _count(line: Line) -> int | None:
 
 
 def _counts_itself(line: Line) -> bool:
-    """Whether the way of drafting, or the model that drafts, says how many tokens."""
+    """Whether the way of drafting, or the model that drafts by itself, says how many tokens."""
     method, own = _method(line), line.model.traits.kind == "deepseek-v4"
-    return method in COUNTS_ITSELF or (
-        method == "dspark" and (own or bool(line.draft.get("model")))
-    )
+    return method in COUNTS_ITSELF or (method == "dspark" and own)
 
 
 def _own_layers(line: Line) -> bool:
@@ -127,7 +125,7 @@ RULES = (
         "V94",
         "A model drafts by layers that it has",
         when=_own_layers,
-        require=lambda line: line.model.traits.drafts or line.model.family not in NO_LAYERS,
+        require=lambda line: line.model.family not in NO_LAYERS,
         message="the model has no layers of its own that draft tokens (MTP)",
         remedy='Take "method": "ngram", or add a "model" that drafts.',
         at=AT,

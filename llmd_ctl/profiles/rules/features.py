@@ -12,10 +12,6 @@ OUTPUT = "--structured-outputs-config"
 MODELLESS = ("mtp", "dspark", "ngram", "ngram_gpu", "suffix", "extract_hidden_states")
 
 
-def _backend(line: Line) -> str:
-    return str(line.inside(OUTPUT, "backend") or "auto")
-
-
 def _ngram(line: Line, key: str) -> int | None:
     value = line.inside(DRAFT, key)
     return value if type(value) is int else None
@@ -80,7 +76,7 @@ RULES = (
         "V45",
         "Whitespace is left out by a grammar that can",
         when=lambda line: line.inside(OUTPUT, "disable_any_whitespace") is True,
-        require=lambda line: _backend(line) in ("xgrammar", "guidance"),
+        require=lambda line: line.inside(OUTPUT, "backend") in ("xgrammar", "guidance"),
         message="disable_any_whitespace needs a grammar that can leave it out",
         remedy='Set "backend" to one of them.',
         allowed=lambda _line: ("xgrammar", "guidance"),
@@ -91,7 +87,7 @@ RULES = (
         "V46",
         "Unnamed properties are refused by a grammar that can",
         when=lambda line: line.inside(OUTPUT, "disable_additional_properties") is True,
-        require=lambda line: _backend(line) == "guidance",
+        require=lambda line: line.inside(OUTPUT, "backend") == "guidance",
         message="disable_additional_properties is a switch of guidance alone",
         remedy='Set "backend" to guidance.',
         at=(OUTPUT,),

@@ -20,13 +20,13 @@ def _used(line: Line) -> bool:
 
 
 def _pool(line: Line) -> Any:
+    """What the connector, which the line has once, may take of main memory."""
     extra = line.transfer.get("kv_connector_extra_config")
     extra = extra if isinstance(extra, Mapping) else {}
     if line.transfer.get("kv_connector") != "MultiConnector":
         return extra.get("host_pool_gib")
-    listed = extra.get("connectors")
-    inner = [each for each in listed if isinstance(each, Mapping)] if listed else []
-    own = next((each for each in inner if each.get("kv_connector") == NAME), {})
+    inner = [each for each in extra["connectors"] if isinstance(each, Mapping)]
+    own = next(each for each in inner if each.get("kv_connector") == NAME)
     said = own.get("kv_connector_extra_config")
     return said.get("host_pool_gib") if isinstance(said, Mapping) else None
 

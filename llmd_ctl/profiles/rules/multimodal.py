@@ -118,7 +118,7 @@ RULES = (
         allowed=_encoders,
         at=(ENCODER,),
         source="vLLM 0.32.0 platforms/cuda.py:519, rocm.py:858, xpu.py:251, interface.py:399",
-        platforms=("cuda", "rocm", "xpu"),
+        platforms=("cuda", "rocm", "xpu", "cpu"),
     ),
     Rule(
         "V88",
@@ -136,7 +136,7 @@ RULES = (
     Rule(
         "V89",
         "Images are prepared beside the model, not on its device",
-        when=lambda line: takes_images(line) and line.platform in ("cuda", "rocm", "xpu"),
+        when=takes_images,
         require=lambda line: (
             _device(line) not in ("cuda" if line.platform != "xpu" else "xpu",)
             or _encodes_only(line)

@@ -22,12 +22,13 @@ ONE_SIDED = (*NIXL, "MoRIIOConnector", "MooncakeConnector")
 
 
 def _sizes(line: Line) -> list[int]:
+    """The sizes of graphs, where all are whole numbers: the engine reads "4" as one, too."""
     said = line.given.get(SIZES)
     if isinstance(said, str):
-        said = [int(word) for word in said.split() if word.isdigit()]
+        return [int(word) for word in said.split()]
     value = said if said is not None else line.inside(COMPILATION, "cudagraph_capture_sizes")
-    value = [value] if type(value) is int else value
-    return [each for each in value if type(each) is int] if isinstance(value, list) else []
+    listed = value if isinstance(value, list) else [value]
+    return listed if all(type(each) is int for each in listed) else []
 
 
 def _largest(line: Line) -> int | None:

@@ -23,7 +23,7 @@ CORES = {"v7x": 2}  # of a chip, each a device
 
 def latent(line: Line) -> bool:
     """Whether the engine sees latent attention, in all layers or in some."""
-    return line.is_latent or any(g.what == "latent" for g in line.model.cache)
+    return any(group.what == "latent" for group in line.model.cache)
 
 
 def strategy(line: Line, key: str) -> Any:
@@ -37,6 +37,11 @@ def _count(value: Any) -> int:
 
 def _tensor(line: Line) -> int:
     return _count(strategy(line, "tensor_parallelism") or line.tensor)
+
+
+def _sharing_heads(line: Line) -> int:
+    """Devices that share heads; those that share a context for decoding are some of the same."""
+    return _tensor(line) // _count(line[DECODE])
 
 
 def _other_copies(line: Line) -> int:
@@ -61,8 +66,9 @@ def attention_copies(line: Line) -> int:
         return _count(said)
     wide = 1 if line.kv_dtype.startswith("fp8") else 2
     packed = WORD_BYTES // wide * (2 if NARROW_HEAD in line.model.traits.head_sizes else 1)
-    heads = 1 if latent(line) else max(line.model.kv_heads, default=1)
-    return max(1, int(_tensor(line) // max(1.0, heads * 2 / packed)))
+    # A latent has no heads of KV, and is kept as one.
+    shared = max((1.0, *(heads * 2 / packed for heads in line.model.kv_heads)))
+    return max(1, int(_sharing_heads(line) // shared))
 
 
 def _one_process(line: Line) -> bool:
@@ -149,10 +155,14 @@ RULES = (
     Rule(
         "T27",
         "Copies of attention divide tensor parallelism",
-        require=lambda line: _tensor(line) % _count(strategy(line, "attn_dp_size")) == 0,
-        message="attn_dp_size does not divide the tensor parallelism of the line",
+        when=lambda line: strategy(line, "enable_dp_attention") is True,
+        require=lambda line: _sharing_heads(line) % _count(strategy(line, "attn_dp_size")) == 0,
+        message="attn_dp_size does not divide the {devices} devices that share heads",
         remedy="Take a divisor of it, or leave attn_dp_size out.",
-        allowed=lambda line: [n for n in range(1, _tensor(line) + 1) if _tensor(line) % n == 0],
+        allowed=lambda line: [
+            n for n in range(1, _sharing_heads(line) + 1) if _sharing_heads(line) % n == 0
+        ],
+        words=lambda line: {"devices": _sharing_heads(line)},
         at=(EXTRA,),
         source=f"{SHARDING}: from_vllm_config",
         platforms=TPU,
@@ -205,8 +215,7 @@ RULES = (
     Rule(
         "T32",
         "Prompts are split over pairs of TPUs",
-        when=lambda line: _count(line[PREFILL]) > 1,
-        require=lambda line: _count(line[PREFILL]) % 2 == 0,
+        require=lambda line: _count(line[PREFILL]) == 1 or _count(line[PREFILL]) % 2 == 0,
         message="{--prefill-context-parallel-size} TPUs cannot rotate KV in pairs",
         remedy="Take an even --prefill-context-parallel-size.",
         at=(PREFILL,),

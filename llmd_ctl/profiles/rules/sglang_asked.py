@@ -46,8 +46,6 @@ def fraction(line: Line, flag: str, default: float) -> float:
 def words(line: Line, flag: str) -> list[str]:
     """Return the values of a flag that takes several."""
     value = line.given.get(flag)
-    if isinstance(value, list):
-        return [str(each) for each in value]
     return [] if value is None else str(value).split()
 
 

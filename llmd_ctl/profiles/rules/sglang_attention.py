@@ -67,6 +67,11 @@ def _mismatched(line: Line) -> list[str]:
     return [each for each in named(line) if each in wrong]
 
 
+def _of_latents(line: Line) -> set[str]:
+    """Backends of TensorRT-LLM's latents that decode; tokenspeed_mla sets the KV's type itself."""
+    return {"trtllm_mla", "cutedsl_mla"} & {line[BACKEND], line[DECODE]}
+
+
 def _other_pages(line: Line) -> list[str]:
     size = line.told(PAGE)
     wrong = [each for each in named(line) if each in PAGES and size not in PAGES[each]]
@@ -142,14 +147,12 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S08", "TensorRT-LLM's latent attention reads some types of KV", KV,
-        lambda line: (
-            text(line, KV, "auto") in ("fp8_e4m3", "bf16", "auto")
-            or ("trtllm_mla" not in named(line) and line[KV] == "bfloat16")
-        ),
+        lambda line: text(line, KV, "auto") in ("fp8_e4m3", "bf16", "auto")
+        or (line[KV] == "bfloat16" and "trtllm_mla" not in _of_latents(line)),
         "{backends} does not read a KV cache of {--kv-cache-dtype}",
         "Take auto, bf16 or fp8_e4m3.", "arg_groups/overrides.py:1214, :1248",
-        when=names("trtllm_mla", "cutedsl_mla"),
-        words=lambda line: {"backends": ", ".join(named(line))},
+        when=lambda line: bool(_of_latents(line)),
+        words=lambda line: {"backends": ", ".join(sorted(_of_latents(line)))},
     ),
     rule(
         "S09", "TensorRT-LLM's prefill on sm120 reads no fp8", KV,

@@ -33,7 +33,7 @@ LAYOUT, MOVER, HOST_MODE = (
 FOUR_BITS = ("nvfp4", "fp4_mx_block16")
 SPARSE, UNIFIED = "--enable-hisparse", "--enable-unified-memory"
 NO_KV = "--prefill-only-disable-kv-cache"
-HALVES = ("--prefill-kv-cache-dequant-dtype",)
+UNPACKED = "--prefill-kv-cache-dequant-dtype"
 PLAIN = ("triton", "torch_native", "flex_attention", "trtllm_mha")
 OF_LATENT = ("flashinfer", "trtllm_mla")
 
@@ -105,11 +105,11 @@ RULES: tuple[Rule, ...] = (
         so="of four bits cannot be with",
     ),
     rule(
-        "S34", "Prefill unpacks KV of four bits", HALVES[0],
+        "S34", "Prefill unpacks KV of four bits", UNPACKED,
         lambda line: line[KV] == "nvfp4", "{flag} is for --kv-cache-dtype nvfp4 only",
         "Leave it out.", "arg_groups/kv_cache_hook.py:40",
-        when=lambda line: text(line, HALVES[0], "auto") != "auto",
-        words=lambda _line: {"flag": HALVES[0]},
+        when=lambda line: text(line, UNPACKED, "auto") != "auto",
+        words=lambda _line: {"flag": UNPACKED},
     ),
     clash(
         "S35", HOST, "A cache in main memory is of prefixes", ((RADIX_OFF, said(RADIX_OFF)),),

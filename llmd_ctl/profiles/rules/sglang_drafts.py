@@ -7,11 +7,13 @@ from llmd_ctl.profiles.rules.rule import Rule, Test
 from llmd_ctl.profiles.rules.scheduling import number
 from llmd_ctl.profiles.rules.sglang_asked import (
     ALGORITHM,
+    BACKEND,
     above,
     algorithm,
     both,
     clash,
     fraction,
+    major,
     mode,
     named,
     needs,
@@ -39,6 +41,7 @@ KNOWN = (
 FAMILY = ("EAGLE", "EAGLE3", "STANDALONE")
 WITH_OWN = ("deepseek_v3", "deepseek_v32", "deepseek_v4", "glm4_moe", "glm_moe_dsa")
 TREES = ("flashinfer", "fa3", "triton")
+CHOOSING = ("minimax_m3", "gemma4")  # families that choose their own attention
 
 
 def by(*algorithms: str | None) -> Test:
@@ -66,11 +69,22 @@ def _adaptive_stays(line: Line) -> bool:
     return algorithm(line) in ("EAGLE", "EAGLE3") and line[WIDTH] in (None, 1) and not beside
 
 
+def _verifier(line: Line) -> str | None:
+    """The attention backend that checks drafts; None: none is named, nor is it known here."""
+    prefill, decode = both(line)
+    told = prefill if prefill == decode else line[BACKEND]
+    if told is not None or line.kind != "dense" or line.model.family.startswith(CHOOSING):
+        return told
+    if line.platform == "rocm":
+        return "aiter"
+    # Chosen before a tree of NGRAM's has got its width.
+    return "fa3" if major(line) == 9 and not line.says(WIDTH) else None
+
+
 def _trees_fit(line: Line) -> bool:
     wide = number(line, BREADTH, 10) if algorithm(line) == "NGRAM" else number(line, WIDTH, 1)
     able = ("flashinfer",) if algorithm(line) == "NGRAM" else TREES
-    backends = named(line)
-    return wide <= 1 or page(line) <= 1 or not backends or set(backends) <= set(able)
+    return wide <= 1 or page(line) <= 1 or _verifier(line) in (None, *able)
 
 
 def _thresholds(line: Line) -> bool:
@@ -127,10 +141,11 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S118", "Trees of drafts over pages have backends of their own", "--page-size", _trees_fit,
-        "a tree of drafts over pages of several tokens is not checked by {backends}",
+        "a tree of drafts over pages of several tokens is not checked by {backend}",
         "Take --page-size 1, a chain, or flashinfer.",
-        "arg_groups/speculative_hook.py:1277, :1360", at=("--page-size", WIDTH, BREADTH, ALGORITHM),
-        when=by(*FAMILY, "NGRAM"), words=lambda line: {"backends": ", ".join(named(line))},
+        "arg_groups/speculative_hook.py:1277, :1360, model_override_base.py:279",
+        at=("--page-size", WIDTH, BREADTH, ALGORITHM), when=by(*FAMILY, "NGRAM"),
+        words=lambda line: {"backend": _verifier(line)},
     ),
     rule(
         "S119", "Prefill and decode in one step know some drafts", MIXED,
@@ -193,7 +208,6 @@ RULES: tuple[Rule, ...] = (
         "Leave --speculative-num-draft-tokens out.",
         "arg_groups/speculative_hook.py:369, :376, :808, :829",
         at=(TOKENS, "--speculative-dflash-block-size", "--speculative-dspark-block-size"),
-        when=by("DFLASH", "DSPARK"),
     ),
     rule(
         "S128", "Blocks of drafts are one step and one token wide", STEPS,

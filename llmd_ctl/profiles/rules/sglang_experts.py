@@ -11,7 +11,6 @@ from llmd_ctl.profiles.rules.sglang_asked import (
     A2A,
     EP,
     RUNNER,
-    above,
     attention_copies,
     clash,
     experts_over,
@@ -228,11 +227,10 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "S106", "Experts are dealt out evenly", EP,
-        lambda line: line.model.experts % max(experts_over(line), 1) == 0,
+        lambda line: experts_over(line) > 0 and line.model.experts % experts_over(line) == 0,
         "{model.experts} experts are not dealt out evenly to {over} devices",
         "Take a number that divides the experts.", "layers/moe/fused_moe_triton/layer.py:414",
-        when=lambda line: line.model.experts > 0 and above(EP, 1)(line)
-        and line.told("--ep-num-redundant-experts") == 0,
+        when=lambda line: line.told("--ep-num-redundant-experts") == 0,
         words=lambda line: {"over": experts_over(line)}, sized=True,
     ),
 )  # fmt: skip

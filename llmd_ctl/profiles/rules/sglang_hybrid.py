@@ -67,8 +67,7 @@ RULES: tuple[Rule, ...] = (
         "S185", "States are kept at ends of pages", EVERY, _tracked,
         "states every {every} tokens do not fall on ends of pages of {size}, or drafts are longer",
         "Take a multiple of the page.", "arg_groups/mamba_hook.py:131, :133", at=(EVERY, PAGE),
-        when=lambda line: _states(line) and line.says(EVERY) and text(line, KEPT, "auto")
-        in ("auto", *BUFFERED),
+        when=lambda line: _states(line) and text(line, KEPT, "auto") in ("auto", *BUFFERED),
         words=lambda line: {"every": number(line, EVERY, 256), "size": page(line)},
     ),
     clash(
@@ -83,7 +82,6 @@ RULES: tuple[Rule, ...] = (
             ("an NVIDIA GPU", lambda line: line.platform == "cuda"),
             ("--mamba-backend flashinfer, or sm100", lambda line: (
                 text(line, "--mamba-backend", "triton") != "triton" or major(line) == 10
-                or line.platform != "cuda"
             )),
         ),
         "arg_groups/mamba_hook.py:31, :38, :44",

@@ -64,7 +64,7 @@ RULES: tuple[Rule, ...] = (
         "{devices} devices cannot share the model evenly: {why}",
         "Take a number of devices that divides them.",
         "models/qwen3.py:166, :172; models assert the same of their heads",
-        when=lambda line: _shares(line) > 1, sized=True,
+        sized=True,
         words=lambda line: {
             "devices": _shares(line), "why": tensor_objection(line.model, _shares(line)),
         },

@@ -11,13 +11,11 @@ from llmd_ctl.profiles.rules.sglang_asked import rule, said, text
 
 FLAG = "--quantization"
 ON_AMD = frozenset({
-    "awq", "fp8", "compressed-tensors", "compressed_tensors", "w8a8_fp8", "petit_nvfp4", "quark",
+    "awq", "fp8", "compressed-tensors", "w8a8_fp8", "petit_nvfp4", "quark",
     "mxfp4", "mxfp8", "auto-round", "auto-round-int8", "quark_int4fp8_moe", "quark_mxfp4",
 })  # fmt: skip
 OF_CHECKPOINTS: Mapping[str, frozenset[str]] = {
-    "modelopt_fp8": frozenset({"modelopt"}), "modelopt_fp4": frozenset({"modelopt", "fp8"}),
-    "modelopt_mixed": frozenset({"modelopt"}), "petit_nvfp4": frozenset({"modelopt"}),
-    "nvfp4_online": frozenset({"fp8", "modelopt_fp8", "modelopt"}),
+    "modelopt_fp4": frozenset({"fp8"}), "nvfp4_online": frozenset({"fp8"}),
     "w8a8_int8": frozenset({"compressed-tensors"}), "w8a8_fp8": frozenset({"compressed-tensors"}),
     "auto-round-int8": frozenset({"compressed-tensors"}),
     "awq_marlin": frozenset({"awq"}), "gptq_marlin": frozenset({"gptq"}),
@@ -57,6 +55,8 @@ def _capability(line: Line) -> int:
 
 def _fits(line: Line) -> bool:
     stored, told = line.model.traits.quantization, str(line.given[FLAG])
+    if stored == "modelopt":  # which says its type, and overrules all but one
+        return told != "nvfp4_online" or line.model.weight_dtype == "fp8"
     known = OF_CHECKPOINTS.get(told, ())
     return told in REPACKED or stored == told or stored in known or not stored
 
@@ -66,8 +66,8 @@ RULES: tuple[Rule, ...] = (
         "S107", "Weights are packed as the checkpoint has them", FLAG, _fits,
         "the checkpoint is {model.traits.quantization}, not {--quantization}",
         "Leave --quantization out: the engine reads it in the checkpoint.",
-        "configs/model_config.py:2143", when=lambda line: said(FLAG)(line)
-        and line[FLAG] != "unquant",
+        "configs/model_config.py:2143, layers/quantization/base_config.py:235",
+        when=lambda line: said(FLAG)(line) and line[FLAG] != "unquant",
     ),
     rule(
         "S108", "Some packed weights are not read on AMD", FLAG,
@@ -116,7 +116,7 @@ RULES: tuple[Rule, ...] = (
         or (line[FLAG] in ("mxfp4", "mxfp8") and line.architecture.startswith("sm10")),
         "--quantization {--quantization} is not fast: it may be slower than plain weights",
         "Leave it out, so that the engine takes its fast kernels.",
-        "configs/model_config.py:2168", when=said(FLAG), severity="warning",
+        "configs/model_config.py:2168", severity="warning",
     ),
     rule(
         "S205", "Weights in int8 are computed at speed", FLAG, quick_int8,

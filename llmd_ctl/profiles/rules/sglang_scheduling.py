@@ -38,11 +38,11 @@ def _too_few(line: Line) -> list[str]:
 RULES: tuple[Rule, ...] = (
     rule(
         "S136", "A chunk of a prompt is whole pages", CHUNK,
-        lambda line: page(line) < 1 or line.told(CHUNK) % page(line) == 0,
+        lambda line: page(line) > 0 and max(line.told(CHUNK), 0) % page(line) == 0,
         "chunks of {--chunked-prefill-size} tokens are not whole pages of {size}",
         "Take a multiple of the page, or another --page-size.",
         "arg_groups/validation_hook.py:243", at=(CHUNK, PAGE),
-        when=lambda line: line.told(CHUNK) > 0 and mode(line) != "decode",
+        when=lambda line: mode(line) != "decode",
         words=lambda line: {"size": page(line)},
     ),
     rule(
@@ -90,7 +90,7 @@ RULES: tuple[Rule, ...] = (
         or line.says(OVERRIDES),
         "--context-length {--context-length} is more than the model's {model.max_positions}",
         "Lower it, or set SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1.",
-        "configs/model_config.py:1314", when=said(LENGTH),
+        "configs/model_config.py:1314",
         allowed=lambda line: (f"at most {line.model.max_positions}",),
     ),
     clash(
@@ -119,6 +119,6 @@ RULES: tuple[Rule, ...] = (
         "S147", "Garbage is collected by one to three thresholds", "--gc-threshold",
         lambda line: len(str(line["--gc-threshold"]).split()) <= 3,
         "--gc-threshold has one to three numbers", "Write three at most.",
-        "arg_groups/validation_hook.py:369", when=said("--gc-threshold"),
+        "arg_groups/validation_hook.py:369",
     ),
 )  # fmt: skip

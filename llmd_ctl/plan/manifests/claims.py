@@ -14,8 +14,8 @@ from llmd_ctl.profiles.catalog import Catalog
 from llmd_ctl.profiles.rules.line import version_of
 
 NETWORK = ("rdma", "dra.net")
-# The first Kubernetes that serves a version of the API of claims.
-SERVED_SINCE: Mapping[str, str] = {"v1beta1": "1.32", "v1beta2": "1.33", "v1": "1.34"}
+# The first Kubernetes that serves a version of the API of claims; v1 is new enough for all drivers.
+SERVED_SINCE: Mapping[str, str] = {"v1beta1": "1.32", "v1beta2": "1.33"}
 API = "resource.k8s.io/"
 
 

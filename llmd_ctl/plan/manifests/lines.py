@@ -92,6 +92,8 @@ def read_line(served: Served, catalog: Catalog) -> Read | None:
         read.knows_model = True
         read.first = catalog.model(read.model).spec.min_version.get(served.engine)
     read.unread = frozenset(_unread(words, engine))
+    if read.model is None and served.line.start is not None:
+        read.unread |= {served.line.start.model}
     kept = [each for each in given if each.base not in read.unread]
     read.at = {**served.env.at, **{n: w.place for n, w in served.line.env.items()}}
     for each in kept:

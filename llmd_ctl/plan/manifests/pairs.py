@@ -63,7 +63,7 @@ def _judge(prefill: Served, p: Read, decode: Served, d: Read) -> Iterator[Proble
     sure = set.intersection(*(set(each) for each in found))
     for rule, finding in found[0].items():
         served, read = (prefill, p) if finding.rule.on == PREFILL else (decode, d)
-        unknown = read.unread | served.env.opaque
+        unknown = p.unread | d.unread | prefill.env.opaque | decode.env.opaque
         if rule in sure and not unknown & set(finding.rule.at):
             yield _told(finding, served, read, f"{prefill.title} and {decode.title}")
 
@@ -85,5 +85,4 @@ def _told(finding: PairFinding, served: Served, read: Read, names: str) -> Probl
 def _place(finding: PairFinding, served: Served, read: Read) -> Place:
     if finding.rule.id == BUILDS:
         return served.manifest.place(served.path("image"))
-    names = (finding.at, *finding.rule.at)
-    return next((read.at[name] for name in names if name in read.at), read.whole)
+    return next((read.at[name] for name in finding.rule.at if name in read.at), read.whole)

@@ -69,7 +69,7 @@ def _selects(one: Manifest, pods: Sequence[PodTemplate], engines: Engines) -> It
 
 
 def _ports(one: Manifest, pods: Sequence[PodTemplate], engines: Engines) -> Iterator[Problem]:
-    names = {name for pod in pods for name, _ in _declared(pod)}
+    names = {name for pod in pods for name, _ in _declared(pod) if name is not None}
     numbers = {number for pod in pods for _, number in _declared(pod)}
     for served, read in engines:
         if served.template in pods and read is not None:
@@ -91,12 +91,12 @@ def _listed(numbers: set[int]) -> str:
     return ", ".join(str(number) for number in sorted(numbers))
 
 
-def _declared(pod: PodTemplate) -> Iterator[tuple[str, int]]:
+def _declared(pod: PodTemplate) -> Iterator[tuple[str | None, int]]:
     for path in pod.containers:
         for port in items(pod.spec, *path, "ports"):
             number = look(port, "containerPort")
             if type(number) is int:
-                yield text(port, "name") or "", number
+                yield text(port, "name"), number
 
 
 def _targets(one: Manifest) -> Iterator[tuple[Path, str | int]]:

@@ -79,6 +79,7 @@ RULES = (
         message="prefill serves {prefill} and decode {decode}: the handshake refuses that",
         remedy="Serve one checkpoint on both sides, under one name.",
         words=lambda pair: pair.words(lambda line: line.model_uri.removeprefix("hf://")),
+        at=("--model",),
         source=f"{SOURCE}/metadata.py:190",
     ),
     PairRule(

@@ -1,6 +1,6 @@
 """Every rule of pods and of objects beside each other: one edit of a clean manifest breaks it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -207,17 +207,26 @@ def changed(edge: dict[str, Any]) -> str:
     `pod` is its pod, `engine` the engine's container.
     """
     documents = list(yaml.safe_load_all(BASES[edge["of"]]))
-    for path, value in edge.get("change", {}).items():
-        path = path.replace("engine|", "pod|containers|0|").replace("pod|", POD_AT[edge["of"]])
+    at = POD_AT[edge["of"]]
+    change = edge.get("change", {}).items()
+    put(documents, {
+        path.replace("engine|", "pod|containers|0|").replace("pod|", at): value
+        for path, value in change
+    })  # fmt: skip
+    return yaml.safe_dump_all(documents)
+
+
+def put(data: Any, values: Mapping[str, Any]) -> None:
+    """Set values at paths, or take them away where they are null."""
+    for path, value in values.items():
         *way, last = (int(key) if key.isdecimal() else key for key in path.split("|"))
-        held: Any = documents
+        held: Any = data
         for key in way:
             held = held[key]
         if value is None:
             del held[last]
         else:
             held[last] = value
-    return yaml.safe_dump_all(documents)
 
 
 def test_rules_begin_and_end_at_their_edges() -> None:
